@@ -17,7 +17,7 @@ LABEL_SCHEMES: tuple[str, ...] = get_args(LabelScheme)
 
 DISRUPTION_THRESHOLD = 0.1
 NOVELTY_CUT = 2 / 3
-FIRST_YEAR, LAST_YEAR = 1500, 2100
+FIRST_YEAR, LAST_YEAR = 1800, 2100
 
 
 def disruption_label(cd_index: float, threshold: float = DISRUPTION_THRESHOLD) -> DisruptionLabel:
@@ -67,7 +67,7 @@ class Paper:
         Such as ``"W2100837269"``; any non-empty string.
     title, abstract : str
         The title must not be empty; the abstract may be.
-    publication_year : int in [1500, 2100]
+    publication_year : int in [1800, 2100]
     cited_by_count : int >= 0
     cd_index : float in [-1, 1], or None where undefined
     novelty_score, conventionality_score : float in [0, 1], or None where undefined
