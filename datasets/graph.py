@@ -1,0 +1,353 @@
+"""`CitationGraph`: who cites whom and when, as compressed sparse rows both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .csr import reference_rows, transposed_rows
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+FORMAT = 1
+ARRAYS = ("years", "ref_indptr", "ref_indices", "cit_indptr", "cit_indices")
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """What became of the edges that a graph was made from.
+
+    Parameters
+    ----------
+    edges : int
+        Edges given.
+    kept : int
+        Citations in the graph: edges less unknown, self-citations and duplicates.
+    unknown : int
+        Edges with an end that is not in the graph (position -1). Dropped.
+    self_citations : int
+        Edges from a paper to itself. Dropped.
+    duplicates : int
+        Repeats of an edge. Dropped.
+    from_the_past : int
+        Citations of a paper of a later year. Kept; no measure here counts them as later citers.
+    """
+
+    edges: int = 0
+    kept: int = 0
+    unknown: int = 0
+    self_citations: int = 0
+    duplicates: int = 0
+    from_the_past: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.edges:,} edges: {self.kept:,} kept ({self.from_the_past:,} of them cite a later year); "
+            f"dropped {self.duplicates:,} duplicates, {self.self_citations:,} self-citations, "
+            f"{self.unknown:,} with an unknown end"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CitationGraph:
+    """Papers, their years and the citations among them. Immutable; make one with `from_edges`, `from_ids` or `load`.
+
+    A paper is its position, 0 to ``n_papers - 1``. References of paper ``p`` are
+    ``ref_indices[ref_indptr[p]:ref_indptr[p + 1]]``, the papers that cite it are
+    ``cit_indices[cit_indptr[p]:cit_indptr[p + 1]]``.
+
+    Parameters
+    ----------
+    years : int16 array (N,)
+    ref_indptr, cit_indptr : int64 arrays (N + 1,)
+    ref_indices : int32 array (E,)
+        Cited papers, by position within each row.
+    cit_indices : int32 array (E,)
+        Citing papers, by year and then position within each row.
+    node_ids : array (N,) or None
+        The caller's names of the papers.
+    report : GraphReport
+
+    Examples
+    --------
+    >>> graph = CitationGraph.from_edges([1, 2, 2, 2, 2], [0, 0, 1, 1, 2], years=[1990, 1992, 1995])
+    >>> graph
+    CitationGraph(3 papers, 3 citations, 1990-1995)
+    >>> graph.citers(0).tolist(), graph.references(2).tolist()
+    ([1, 2], [0, 1])
+    >>> print(graph.report)
+    5 edges: 3 kept (0 of them cite a later year); dropped 1 duplicates, 1 self-citations, 0 with an unknown end
+    """
+
+    years: np.ndarray
+    ref_indptr: np.ndarray
+    ref_indices: np.ndarray
+    cit_indptr: np.ndarray
+    cit_indices: np.ndarray
+    node_ids: np.ndarray | None = None
+    report: GraphReport = GraphReport()
+
+    def __post_init__(self) -> None:
+        for name in ARRAYS:
+            array = np.asarray(getattr(self, name)).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def from_edges(
+        cls,
+        citing: npt.ArrayLike,
+        cited: npt.ArrayLike,
+        years: npt.ArrayLike,
+        node_ids: Sequence[Any] | np.ndarray | None = None,
+        *,
+        threads: int | None = None,
+    ) -> CitationGraph:
+        """Build a graph from an edge list, in time linear in its length.
+
+        Parameters
+        ----------
+        citing, cited : int array-like (E,)
+            Positions of papers; -1 where a paper is unknown. int32 arrays are used as they are, others are converted.
+        years : int array-like (N,)
+            Publication years.
+        node_ids : sequence (N,), optional
+            Names of the papers, kept beside the graph.
+        threads : int, optional
+            Default: every core. The result does not depend on it.
+
+        Raises
+        ------
+        ValueError
+            A year missing, arrays of different lengths, positions that are not integers or not below N.
+        """
+        years = checked_years(years)
+        names = _checked_names(node_ids, years.size)
+        citing, cited = _checked_positions("citing", citing, years.size), _checked_positions("cited", cited, years.size)
+        if citing.size != cited.size:
+            raise ValueError(
+                f"citing has {citing.size} entries but cited has {cited.size}; give one of each per citation"
+            )
+        ref_indptr, ref_indices, dropped = reference_rows(citing, cited, years.size, threads)
+        cit_indptr, cit_indices, from_the_past = transposed_rows(ref_indptr, ref_indices, years, threads)
+        report = GraphReport(citing.size, ref_indices.size, *dropped, from_the_past)
+        return cls(years, ref_indptr, ref_indices, cit_indptr, cit_indices, names, report)
+
+    @classmethod
+    def from_ids(
+        cls,
+        citing: Sequence[Any] | np.ndarray,
+        cited: Sequence[Any] | np.ndarray,
+        years: npt.ArrayLike,
+        node_ids: Sequence[Any] | np.ndarray,
+        *,
+        threads: int | None = None,
+    ) -> CitationGraph:
+        """Build a graph from edges between named papers; edges with a name not in `node_ids` are dropped and counted.
+
+        Parameters
+        ----------
+        citing, cited : sequence (E,)
+            Names, of the same type as `node_ids` (all strings or all integers).
+        years, node_ids : sequence (N,)
+        threads : int, optional
+
+        Examples
+        --------
+        >>> CitationGraph.from_ids(["W2", "W9"], ["W1", "W1"], [1990, 1991], ["W1", "W2"]).report.unknown
+        1
+        """
+        names = np.asarray(node_ids)
+        order = np.argsort(names, kind="stable")
+        repeated = np.flatnonzero(names[order][1:] == names[order][:-1])
+        if repeated.size:
+            raise ValueError(
+                f"node_ids holds {names[order][repeated[0]]!r} more than once; every paper needs its own id"
+            )
+        citing, cited = (positions_of(np.asarray(ends), names, order) for ends in (citing, cited))
+        return cls.from_edges(citing, cited, years, names, threads=threads)
+
+    @property
+    def n_papers(self) -> int:
+        """Number of papers, N."""
+        return self.years.size
+
+    @property
+    def n_citations(self) -> int:
+        """Number of citations kept, E."""
+        return self.ref_indices.size
+
+    @property
+    def reference_counts(self) -> np.ndarray:
+        """References of each paper that are in the graph, int64 (N,)."""
+        return np.diff(self.ref_indptr)
+
+    @property
+    def citation_counts(self) -> np.ndarray:
+        """Papers in the graph that cite each paper, of whatever year, int64 (N,)."""
+        return np.diff(self.cit_indptr)
+
+    def references(self, paper: int) -> np.ndarray:
+        """Positions of the papers that `paper` cites."""
+        return self.ref_indices[self.ref_indptr[paper] : self.ref_indptr[paper + 1]]
+
+    def citers(self, paper: int) -> np.ndarray:
+        """Positions of the papers that cite `paper`, by year."""
+        return self.cit_indices[self.cit_indptr[paper] : self.cit_indptr[paper + 1]]
+
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """``(citing, cited)``, int32 arrays (E,), by citing and then cited paper."""
+        citing = np.repeat(np.arange(self.n_papers, dtype=np.int32), self.reference_counts)
+        return citing, np.array(self.ref_indices)
+
+    def to_networkx(self) -> nx.DiGraph:
+        """A `networkx.DiGraph` with an edge from citing to cited and node attribute ``year``; for small graphs.
+
+        Nodes are positions, or `node_ids` where the graph has them.
+
+        Examples
+        --------
+        >>> graph = CitationGraph.from_edges([1], [0], [1990, 1992], node_ids=["a", "b"])
+        >>> list(graph.to_networkx().edges)
+        [('b', 'a')]
+        """
+        import networkx as nx
+
+        names = list(range(self.n_papers)) if self.node_ids is None else self.node_ids.tolist()
+        digraph = nx.DiGraph()
+        digraph.add_nodes_from((name, {"year": year}) for name, year in zip(names, self.years.tolist(), strict=True))
+        citing, cited = self.edges()
+        digraph.add_edges_from(zip((names[c] for c in citing), (names[r] for r in cited), strict=True))
+        return digraph
+
+    def save(self, directory: str | Path) -> None:
+        """Write the graph to a folder, one ``.npy`` file an array and ``graph.json``, over one that is there."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in ARRAYS:
+            np.save(directory / f"{name}.npy", getattr(self, name))
+        (directory / "node_ids.npy").unlink(missing_ok=True)
+        if self.node_ids is not None:
+            np.save(directory / "node_ids.npy", self.node_ids)
+        write_header(directory, self.n_papers, self.report)
+
+    @classmethod
+    def load(cls, directory: str | Path, mmap: bool = True) -> CitationGraph:
+        """Read a graph that `save` wrote.
+
+        Parameters
+        ----------
+        directory : path
+        mmap : bool
+            Map the files instead of reading them: processes on a machine share one copy, and a graph may be larger
+            than memory.
+
+        Raises
+        ------
+        FileNotFoundError
+            No graph there.
+        ValueError
+            A graph of another format, or one whose files do not fit together.
+        """
+        directory = Path(directory)
+        header_path = directory / "graph.json"
+        if not header_path.is_file():
+            raise FileNotFoundError(
+                f"no citation graph in {directory}: {header_path} is missing; write one with `CitationGraph.save`"
+            )
+        header = json.loads(header_path.read_text())
+        if header["format"] != FORMAT:
+            raise ValueError(
+                f"{header_path} has format {header['format']}, this version reads {FORMAT}; build the graph again"
+            )
+        mode = "r" if mmap else None
+        arrays = {name: _read(directory / f"{name}.npy", mode) for name in ARRAYS}
+        names = directory / "node_ids.npy"
+        graph = cls(
+            **arrays, node_ids=_read(names, mode) if names.exists() else None, report=GraphReport(**header["report"])
+        )
+        if graph.n_papers != header["n_papers"] or graph.n_citations != graph.report.kept:
+            raise ValueError(
+                f"{directory} holds {graph.n_papers} papers and {graph.n_citations} citations but its graph.json says "
+                f"{header['n_papers']} and {graph.report.kept}; the graph was not written to its end, build it again"
+            )
+        return graph
+
+    def __repr__(self) -> str:
+        span = f"{self.years.min()}-{self.years.max()}" if self.n_papers else "no years"
+        return f"CitationGraph({self.n_papers:,} papers, {self.n_citations:,} citations, {span})"
+
+
+def write_header(directory: Path, n_papers: int, report: GraphReport) -> None:
+    """Write ``graph.json``; it comes last, so a folder without it is not a graph."""
+    header = {"format": FORMAT, "n_papers": n_papers, "report": asdict(report)}
+    (directory / "graph.json").write_text(json.dumps(header, indent=2) + "\n")
+
+
+def positions_of(ids: np.ndarray, names: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Positions of `ids` among `names`, int32, -1 where absent; `order` sorts `names`."""
+    if names.size == 0:
+        return np.full(ids.size, -1, np.int32)
+    place = np.minimum(np.searchsorted(names, ids, sorter=order), names.size - 1)
+    position = order[place]
+    return np.where(names[position] == ids, position, -1).astype(np.int32)
+
+
+def checked_years(years: npt.ArrayLike) -> np.ndarray:
+    """`years` as an int16 array; raises `ValueError` where one is missing, not whole, or outside [0, 9999]."""
+    array = np.asarray(years)
+    if array.ndim != 1:
+        raise ValueError(f"years must be one-dimensional, one per paper, got shape {array.shape}")
+    if array.size == 0:
+        return np.empty(0, np.int16)
+    if array.dtype.kind not in "iu":
+        whole = np.array([isinstance(y, (int, float, np.number)) and y == y and y == int(y) for y in array.tolist()])
+        if array.dtype.kind not in "fO" or not whole.all():
+            at = int(np.argmin(whole))
+            raise ValueError(
+                f"years[{at}] is {array[at]!r}: every paper needs a whole year; leave out papers without one"
+            )
+        array = array.astype(np.int64)
+    if array.min() < 0 or array.max() > 9999:
+        at = int(np.argmax((array < 0) | (array > 9999)))
+        raise ValueError(f"years[{at}] is {array[at]}, not a year in [0, 9999]; leave out papers without a year")
+    return array.astype(np.int16)
+
+
+def _checked_names(node_ids: Sequence[Any] | np.ndarray | None, n_papers: int) -> np.ndarray | None:
+    if node_ids is None:
+        return None
+    names = np.asarray(node_ids)
+    if names.shape != (n_papers,):
+        raise ValueError(f"node_ids has shape {names.shape} but there are {n_papers} years; give one id per paper")
+    return names
+
+
+def _checked_positions(name: str, positions: npt.ArrayLike, n_papers: int) -> np.ndarray:
+    array = np.asarray(positions)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size == 0:
+        return np.empty(0, np.int32)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must hold integer positions, got {array.dtype}; for names use CitationGraph.from_ids")
+    if array.min() < -1 or array.max() >= n_papers:
+        at = int(np.argmax((array < -1) | (array >= n_papers)))
+        raise ValueError(
+            f"{name}[{at}] is {array[at]} but there are {n_papers} papers (years), so positions go from 0 to "
+            f"{n_papers - 1}; use -1 for a paper that is unknown"
+        )
+    return array.astype(np.int32, copy=False)
+
+
+def _read(path: Path, mode: Any) -> np.ndarray:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing; the graph was not written to its end, build it again")
+    return np.load(path, mmap_mode=None if path.stat().st_size < 200 else mode)

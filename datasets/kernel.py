@@ -1,0 +1,89 @@
+"""`kernel` compiles a function with numba; `run_chunks` runs one over pieces of its work on every core.
+
+Kernels release the GIL and write to places that no other piece writes to, so plain threads run them side by side and
+the result does not depend on how many there are. (numba's own `parallel=True` would do the same, but it aborts the
+process when it meets `fork` or, with some of its threading layers, a second calling thread.)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function` with numba: no GIL, and cached on disk where there is a place to write to.
+
+    numba looks for that place next to the source, then in the user's cache folder, and raises when it can write to
+    neither (a read-only container); then the function is compiled in each process anew.
+    """
+    try:
+        return cast(Function, numba.njit(nogil=True, cache=True)(function))
+    except RuntimeError as error:
+        if "cannot cache function" not in str(error):
+            raise
+        return cast(Function, numba.njit(nogil=True)(function))
+
+
+def thread_count(threads: int | None = None) -> int:
+    """Number of threads to use: `threads`, else ``SCISCI_GYM_THREADS``, else the cores this process may use.
+
+    Raises
+    ------
+    ValueError
+        When it is not a positive integer.
+    """
+    if threads is None:
+        given = os.environ.get("SCISCI_GYM_THREADS", "").strip()
+        if not given:
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if not given.isdigit() or int(given) < 1:
+            raise ValueError(f"SCISCI_GYM_THREADS must be a positive integer, got {given!r}")
+        return int(given)
+    if isinstance(threads, bool) or int(threads) != threads or threads < 1:
+        raise ValueError(f"threads must be a positive integer or None, got {threads!r}")
+    return int(threads)
+
+
+def run_chunks(
+    work: Callable[..., object],
+    chunks: Iterable[tuple[Any, ...]],
+    threads: int | None = None,
+    done: Callable[[int], object] | None = None,
+) -> None:
+    """Call ``work(*chunk)`` for every chunk, as many at a time as there are threads.
+
+    Parameters
+    ----------
+    work : callable
+        Usually a kernel. An exception in it stops the run and is raised here.
+    chunks : iterable of tuple
+    threads : int or None
+        See `thread_count`.
+    done : callable, optional
+        Called with 1 after every finished chunk (a progress bar).
+    """
+    count = thread_count(threads)
+    if count == 1:
+        for chunk in chunks:
+            work(*chunk)
+            if done is not None:
+                done(1)
+        return
+    source = iter(chunks)
+    with ThreadPoolExecutor(count) as pool:
+        pending = {pool.submit(work, *chunk) for chunk in islice(source, 2 * count)}
+        while pending:
+            finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in finished:
+                future.result()
+                if done is not None:
+                    done(1)
+            pending |= {pool.submit(work, *chunk) for chunk in islice(source, len(finished))}
