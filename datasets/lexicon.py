@@ -1,0 +1,26 @@
+"""The words of the synthetic corpus. Cue words are ordinary nouns: a model that knows English gains nothing by it."""
+
+from __future__ import annotations
+
+FIELDS = ("Hydrology", "Acoustics")
+
+TOPICS = (
+    ["aquifer", "basin", "channel", "delta", "estuary", "flood", "glacier", "lake", "river", "reservoir", "runoff", "sediment", "snowmelt", "spring", "stream", "tide", "watershed", "wetland", "well", "rainfall"],
+    ["amplitude", "bell", "chamber", "chord", "drum", "echo", "flute", "harmonic", "hum", "membrane", "noise", "organ", "pipe", "pitch", "resonance", "string", "tone", "violin", "voice", "whistle"],
+)
+
+FILLER = (
+    ["we", "study", "show", "present", "data", "results", "model", "methods", "analysis", "system", "using", "based", "between", "under", "with", "from", "that", "this", "these", "both", "over", "two", "three", "several", "large", "small", "high", "low", "measured", "observed", "computed", "compared", "given", "known", "found", "range", "order", "effect", "value", "values", "case", "cases"]
+)
+
+_CUES = (
+    ["amber", "birch", "copper", "falcon", "granite", "harbor"],
+    ["juniper", "lantern", "marble", "nectar", "orchid", "pebble"],
+    ["quartz", "raven", "saffron", "timber", "velvet", "willow"],
+)
+
+
+def cue_words() -> tuple[list[str], list[str], list[str]]:
+    """Six cue words for each of the styles disruptive, consolidating and neutral, in that order."""
+    disruptive, consolidating, neutral = _CUES
+    return disruptive, consolidating, neutral

@@ -1,0 +1,134 @@
+"""Splits by time: no training label is made of citations from the days of the test papers, no paper on both sides."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+import numpy as np
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class SplitYears:
+    """Publication years of the three splits, all inclusive.
+
+    Training ends at `train_to`, validation runs from the year after to `validation_to`, the test set from
+    `test_from` to `test_to`. Papers between `validation_to` and `test_from` are left out: their labels were still
+    being made when the first test papers appeared.
+    """
+
+    train_to: int
+    validation_to: int
+    test_from: int
+    test_to: int
+
+    def __post_init__(self) -> None:
+        if not self.train_to <= self.validation_to < self.test_from <= self.test_to:
+            raise ValueError(
+                f"split years must satisfy train_to <= validation_to < test_from <= test_to, got {self.train_to}, "
+                f"{self.validation_to}, {self.test_from}, {self.test_to}"
+            )
+
+    def of(self, year: int) -> str | None:
+        """Name of the split that a year belongs to, or None."""
+        if year <= self.train_to:
+            return "train"
+        if year <= self.validation_to:
+            return "validation"
+        return "test" if self.test_from <= year <= self.test_to else None
+
+
+def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25) -> SplitYears | None:
+    """Split years such that every training and validation window has closed when the first test paper appears.
+
+    With test papers from year T on, training and validation papers are of year T - window - 1 and before. T is the
+    year that brings the test set closest to `test_share` of all papers in the three splits; the last fifth of the
+    papers before the gap, in whole years, is the validation set.
+
+    Parameters
+    ----------
+    years : int (M,)
+        Publication years of the eligible papers.
+    window : int >= 1
+    test_share : float in (0, 1)
+
+    Returns
+    -------
+    SplitYears, or None where the years leave no room for a gap of `window` years.
+
+    Examples
+    --------
+    >>> closed_split_years(np.repeat(np.arange(1990, 2010), 10), window=5)
+    SplitYears(train_to=1998, validation_to=2000, test_from=2006, test_to=2009)
+    """
+    found = np.unique(years)
+    best: tuple[float, int] | None = None
+    for test_from in found.tolist():
+        early = np.unique(years[years < test_from - window])
+        if len(early) < 2:
+            continue
+        test, before = int((years >= test_from).sum()), int((years < test_from - window).sum())
+        distance = abs(test / (test + before) - test_share)
+        if best is None or distance < best[0]:
+            best = (distance, test_from)
+    if best is None:
+        return None
+    test_from = best[1]
+    train_to, validation_to = _hold_out_last(years[years < test_from - window], share=0.2)
+    return SplitYears(train_to, validation_to, test_from, int(found.max()))
+
+
+def publication_split_years(years: np.ndarray, test_share: float = 0.25) -> SplitYears | None:
+    """Split years by publication date only, with no gap: training labels use citations made after test papers appeared.
+
+    Such a split keeps more papers and is what much published work does. The card says so.
+    """
+    if len(np.unique(years)) < 3:
+        return None
+    early, late = _hold_out_last(years, test_share)
+    train_to, validation_to = _hold_out_last(years[years <= early], share=0.2)
+    return SplitYears(train_to, validation_to, early + 1, late)
+
+
+def _hold_out_last(years: np.ndarray, share: float) -> tuple[int, int]:
+    """(last year kept, last year of all) so that the years after the first hold about `share` of the papers."""
+    found = np.unique(years)
+    held = np.array([(years > year).mean() for year in found[:-1]])
+    return int(found[np.abs(held - share).argmin()]), int(found.max())
+
+
+def title_key(title: str) -> str:
+    """What near-identical titles have in common: letters and digits only, no case, no accents, no TeX commands.
+
+    Examples
+    --------
+    >>> title_key("D-branes in $\\\\mathcal{N}=2$  Théories") == title_key("D-Branes in N=2 theories")
+    True
+    """
+    plain = re.sub(r"\\[A-Za-z]+", "", title)
+    decomposed = unicodedata.normalize("NFKD", plain).casefold()
+    return "".join(character for character in decomposed if character.isalnum())
+
+
+def later_copies(dois: list[str], titles: list[str]) -> np.ndarray:
+    """Marks the papers that repeat an earlier one by DOI or near-identical title.
+
+    Parameters
+    ----------
+    dois, titles : lists of M strings, papers in order of publication
+
+    Returns
+    -------
+    bool (M,)
+        True for every paper but the first of each group of copies.
+    """
+    seen: set[str] = set()
+    copy = np.zeros(len(titles), dtype=bool)
+    for position, (doi, title) in enumerate(zip(dois, titles, strict=True)):
+        keys = {kind + key for kind, key in (("title:", title_key(title)), ("doi:", doi)) if key}
+        copy[position] = bool(keys & seen)
+        seen |= keys
+    return copy
