@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .card import write_card
 from .disruption import disruption_counts
@@ -56,8 +55,8 @@ def citation_graph(works: pa.Table) -> CitationGraph:
     ids = works["work_id"].to_numpy()
     order = np.argsort(ids, kind="stable")
     referenced = works["referenced_works"].combine_chunks()
-    cited_ids = np.asarray(pc.list_flatten(referenced))
-    citing = np.repeat(np.arange(len(ids), dtype=np.int32), pc.list_value_length(referenced).to_numpy())
+    cited_ids = referenced.flatten().to_numpy()
+    citing = np.repeat(np.arange(len(ids), dtype=np.int32), referenced.value_lengths().to_numpy())
     place = np.minimum(np.searchsorted(ids, cited_ids, sorter=order), len(ids) - 1)
     found = order[place]
     cited = np.where(ids[found] == cited_ids, found, -1).astype(np.int32)

@@ -17,7 +17,7 @@ from .synthetic import style_from_text
 
 
 def ceiling(papers: Mapping[str, Sequence[Paper]], fidelity: float) -> dict[str, Any]:
-    """Accuracy and macro-F1 per split of the Bayes rule `style_from_text`, beside the `fidelity` it is expected to have.
+    """Accuracy and macro-F1 per split of the Bayes rule `style_from_text`, beside the expected accuracy, `fidelity`.
 
     The expected accuracy of every reader is at most `fidelity`; on a finite split the best reader's own score scatters
     around it, so a policy is held against that score.

@@ -103,7 +103,8 @@ def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str
     fields = [FIELDS[field] for field in field_of]
     labels = np.full(len(years), None, dtype=object)
     defined = ~np.isnan(cd)
-    labels[defined], _ = label_papers(cd[defined], years[defined], [f for f, d in zip(fields, defined) if d], rules)
+    known_fields = [fields[paper] for paper in np.flatnonzero(defined)]
+    labels[defined], _ = label_papers(cd[defined], years[defined], known_fields, rules)
     cited_by = np.bincount(graph_cited(references), minlength=len(years))
     writer = _Writer(corpus, np.random.default_rng([corpus.seed, 1]))
     return [
