@@ -127,7 +127,7 @@ def build_dataset(works: pa.Table, dropped: Counter[str], out: Path, options: Bu
                 cd_index=float(cd[node]),
                 disruption_label=labels[at],
                 primary_field=row["field"],
-                label_scheme="quantile" if _needs_own_cuts(rules) else "threshold",
+                label_scheme=rules.scheme,
                 doi=row["doi"],
                 publication_date=row["publication_date"],
                 venue=row["venue"],
@@ -135,6 +135,7 @@ def build_dataset(works: pa.Table, dropped: Counter[str], out: Path, options: Bu
                 reference_count=int(graph.reference_counts[node]),
                 reference_titles=titles.of(node),
                 cd_window=rules.window,
+                cd_threshold=rules.threshold,
                 n_i=int(n_i[node]),
                 n_j=int(n_j[node]),
                 n_k=int(n_k[node]),
@@ -164,11 +165,6 @@ def build_dataset(works: pa.Table, dropped: Counter[str], out: Path, options: Bu
     graph.save(out / "graph")
     write_card(out, card)
     return card
-
-
-def _needs_own_cuts(rules: LabelRules) -> bool:
-    """Whether the labels follow other cuts than `Paper`'s fixed thresholds."""
-    return rules != LabelRules(**{**asdict(rules), "scheme": "threshold", "threshold": LabelRules().threshold})
 
 
 def _split_years(years: np.ndarray, options: BuildOptions, closed_by: int) -> SplitYears:

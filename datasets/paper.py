@@ -83,6 +83,8 @@ class Paper:
         Titles of cited papers that are in the data, for prompts that show the reference list.
     cd_window : int or None
         Years after publication whose citations count; None for no window.
+    cd_threshold : float in [0, 1]
+        Cut of the ``threshold`` scheme.
     n_i, n_j, n_k : int >= 0 or None
         The counts that `cd_index` is made of.
 
@@ -117,6 +119,7 @@ class Paper:
     reference_count: int = 0
     reference_titles: tuple[str, ...] = ()
     cd_window: int | None = 5
+    cd_threshold: float = DISRUPTION_THRESHOLD
     n_i: int | None = None
     n_j: int | None = None
     n_k: int | None = None
@@ -136,6 +139,7 @@ class Paper:
         if self.cd_window is not None:
             _require_int("cd_window", self.cd_window, 1)
         _require_score("cd_index", self.cd_index, -1.0)
+        _require_score("cd_threshold", self.cd_threshold, 0.0)
         _require_score("novelty_score", self.novelty_score, 0.0)
         _require_score("conventionality_score", self.conventionality_score, 0.0)
         _require_choice("label_scheme", self.label_scheme, LABEL_SCHEMES, optional=False)
@@ -146,7 +150,8 @@ class Paper:
 
     def _settle_labels(self) -> None:
         if self.cd_index is not None and self.label_scheme != "quantile":
-            self._settle("disruption_label", disruption_label(self.cd_index), f"cd_index={self.cd_index!r}")
+            implied = disruption_label(self.cd_index, self.cd_threshold)
+            self._settle("disruption_label", implied, f"cd_index={self.cd_index!r}")
         if self.novelty_score is not None and self.conventionality_score is not None and self.label_scheme != "uzzi":
             because = f"novelty_score={self.novelty_score!r}, conventionality_score={self.conventionality_score!r}"
             self._settle("novelty_label", novelty_label(self.novelty_score, self.conventionality_score), because)

@@ -45,6 +45,7 @@ FEATURES = Features(
         "reference_count": Value("int32"),
         "reference_titles": List(Value("string")),
         "cd_window": Value("int32"),
+        "cd_threshold": Value("float64"),
         "n_i": Value("int64"),
         "n_j": Value("int64"),
         "n_k": Value("int64"),

@@ -1,0 +1,7 @@
+"""Environments. Every module of this folder is imported, so that adding an environment edits nothing."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

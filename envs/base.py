@@ -1,0 +1,74 @@
+"""What every environment of the suite has in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tinker_cookbook.renderers import Message
+from tinker_cookbook.rl.message_env import MessageEnv
+
+from ..datasets.paper import Paper
+
+Example = tuple[Paper, ...]
+"""What one episode is about: the papers that are passed to the environment's constructor, in order."""
+
+
+class SciSciEnv(MessageEnv):
+    """A `MessageEnv` about one or several papers, with a verifiable reward. Single-use: one episode, then discard.
+
+    Subclasses set `env_id` and `reward_range` and write `initial_observation`, `step`, `gold_answer` and `gold_label`.
+    Their docstring is the environment's card. The last `step` of an episode reports the metrics ``correct`` and
+    ``format_valid`` (0 or 1) and the logs ``predicted`` ("" if nothing could be parsed) and ``expected``.
+    """
+
+    env_id: ClassVar[str]
+    reward_range: ClassVar[tuple[float, float]]
+    """(floor, best). The floor is also what an episode earns that ends early or cannot be parsed."""
+    labels: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *papers: Paper):
+        self.papers: Example = papers
+        self.example_id = ":".join([self.env_id, *(paper.openalex_id for paper in papers)])
+
+    @abstractmethod
+    def gold_answer(self) -> str:
+        """Text that a perfect agent would write (in the last turn)."""
+
+    @property
+    @abstractmethod
+    def gold_label(self) -> str:
+        """The right answer as metrics know it."""
+
+    @classmethod
+    def examples(cls, papers: Sequence[Paper], seed: int = 0) -> list[Example]:
+        """Episodes that can be made of `papers`: by default one for every paper that has the label graded against."""
+        del seed
+        return [(paper,) for paper in papers if cls.has_label(paper)]
+
+    @classmethod
+    def has_label(cls, paper: Paper) -> bool:
+        """Whether `paper` has what this environment grades against."""
+        return paper.disruption_label is not None
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Keyword options of the constructor, for help texts and error messages."""
+        code = cls.__init__.__code__
+        return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+
+def user_message(text: str) -> list[Message]:
+    """A conversation that consists of one user message."""
+    return [Message(role="user", content=text)]
+
+
+def require_label(env: SciSciEnv, value: Any, name: str) -> Any:
+    """Return `value`, or say which paper lacks which label."""
+    if value is None:
+        raise ValueError(
+            f"{env.env_id} needs {name} but paper {env.papers[0].openalex_id!r} has none; give the label, or the "
+            "scores it follows from"
+        )
+    return value

@@ -1,0 +1,211 @@
+"""From papers to what the cookbook's RL loop takes: env groups, batches, datasets. Everything here can be pickled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import chz
+import numpy as np
+from tinker_cookbook.renderers import Renderer, get_renderer
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv
+from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, RLDatasetBuilder, Trajectory
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+from ..datasets.store import load_papers
+from ..rewards.diagnostics import group_diagnostics
+from .base import Example, SciSciEnv
+from .registry import make, spec
+
+
+@functools.lru_cache(maxsize=8)
+def renderer_of(renderer_name: str, tokenizer_name: str) -> Renderer:
+    """Renderer for a tokenizer (a hub name or a local folder), made once a process."""
+    return get_renderer(renderer_name, get_tokenizer(tokenizer_name))
+
+
+def token_env(env: SciSciEnv, renderer: Renderer, floor: float | None = None) -> EnvFromMessageEnv:
+    """`env` at token level, with the floor for episodes that never reach it: cut off, or not parsable as a message.
+
+    The cookbook's default for a cut-off answer is -0.1, which would teach a policy to run out of tokens rather than be
+    wrong.
+    """
+    floor = env.reward_range[0] if floor is None else floor
+    return EnvFromMessageEnv(renderer, env, failed_parse_reward=floor, context_overflow_reward=floor)
+
+
+@dataclass(frozen=True)
+class SciSciGroupBuilder(EnvGroupBuilder):
+    """One group: `group_size` episodes about the same example.
+
+    Parameters
+    ----------
+    env_id : str
+    example : tuple of Paper
+    renderer_name, tokenizer_name : str
+        Names and not objects, so that a builder is small when it travels to a worker process.
+    group_size : int >= 1
+    options : dict
+        Keyword options of the environment.
+    """
+
+    env_id: str
+    example: Example
+    renderer_name: str
+    tokenizer_name: str
+    group_size: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    async def make_envs(self) -> Sequence[Env]:
+        renderer = renderer_of(self.renderer_name, self.tokenizer_name)
+        return [token_env(make(self.env_id, *self.example, **self.options), renderer) for _ in range(self.group_size)]
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
+    ) -> list[tuple[float, Metrics]]:
+        """No reward of its own; adds tie statistics, and zeros where an episode ended before it was graded."""
+        rewards = [sum(step.reward for step in trajectory.transitions) for trajectory in trajectory_group]
+        shared = group_diagnostics(rewards, *spec(self.env_id).reward_range)
+        return [(0.0, {**shared, **_ungraded(trajectory)}) for trajectory in trajectory_group]
+
+    def logging_tags(self) -> list[str]:
+        return [self.env_id]
+
+
+def _ungraded(trajectory: Trajectory) -> Metrics:
+    """Zeros for an episode that was cut off. Without them `correct` would be an average over finished answers only."""
+    if any("correct" in step.metrics for step in trajectory.transitions):
+        return {}
+    return {"correct": 0.0, "format_valid": 0.0}
+
+
+class SciSciDataset(RLDataset):
+    """Batches of groups over a list of examples, shuffled anew every epoch.
+
+    Parameters
+    ----------
+    env_id : str
+    examples : sequence of tuple of Paper
+    groups_per_batch, group_size : int >= 1
+    renderer_name, tokenizer_name : str
+    options : dict
+    batches : int or None
+        Length of the dataset; None for one epoch.
+    seed : int or None
+        Of the shuffling; None keeps the order.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        examples: Sequence[Example],
+        *,
+        groups_per_batch: int,
+        group_size: int,
+        renderer_name: str,
+        tokenizer_name: str,
+        options: dict[str, Any] | None = None,
+        batches: int | None = None,
+        seed: int | None = 0,
+    ):
+        if not examples:
+            raise ValueError(f"no examples for {env_id}: none of the papers has the label it grades against")
+        for name, value in (("groups_per_batch", groups_per_batch), ("group_size", group_size)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        self.env_id, self.examples, self.seed = env_id, examples, seed
+        self.groups_per_batch, self.group_size = groups_per_batch, group_size
+        self.renderer_name, self.tokenizer_name = renderer_name, tokenizer_name
+        self.options = options or {}
+        self.batches = batches if batches is not None else -(-len(examples) // groups_per_batch)
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        if not 0 <= index < self.batches:
+            raise IndexError(f"batch {index} is outside 0..{self.batches - 1}")
+        # One endless stream of shuffled epochs, so that a batch may straddle two of them and none is short.
+        first = index * self.groups_per_batch
+        last = first + self.groups_per_batch
+        if self.seed is None:
+            last = min(last, len(self.examples))
+        return [self._builder(self.examples[self._at(position)]) for position in range(first, last)]
+
+    def _at(self, position: int) -> int:
+        epoch, within = divmod(position, len(self.examples))
+        return within if self.seed is None else int(_order(self.seed, epoch, len(self.examples))[within])
+
+    def _builder(self, example: Example) -> SciSciGroupBuilder:
+        return SciSciGroupBuilder(
+            self.env_id, example, self.renderer_name, self.tokenizer_name, self.group_size, self.options
+        )
+
+
+@functools.lru_cache(maxsize=4)
+def _order(seed: int, epoch: int, size: int) -> np.ndarray:
+    return np.random.default_rng([seed, epoch]).permutation(size)
+
+
+@chz.chz
+class SciSciDatasetBuilder(RLDatasetBuilder):
+    """Training and held-out batches of one environment over a built dataset folder.
+
+    Parameters
+    ----------
+    env_id : str
+    dataset : str
+        Folder that `scisci-gym build` wrote.
+    renderer_name, tokenizer_name : str
+    groups_per_batch, group_size : int
+    batches : int or None
+        Training batches; None for one epoch.
+    held_out : int
+        Examples of the validation split for the evaluation during training, one rollout each; 0 for none.
+    options : dict
+        Options of the environment, such as ``{"prompt": "short"}``.
+    seed : int
+    """
+
+    env_id: str
+    dataset: str
+    renderer_name: str
+    tokenizer_name: str
+    groups_per_batch: int = 32
+    group_size: int = 8
+    batches: int | None = None
+    held_out: int = 128
+    options: dict[str, Any] = chz.field(default_factory=dict)
+    seed: int = 0
+
+    async def __call__(self) -> tuple[SciSciDataset, SciSciDataset | None]:
+        env_class = spec(self.env_id)
+        shared: dict[str, Any] = {
+            "renderer_name": self.renderer_name,
+            "tokenizer_name": self.tokenizer_name,
+            "options": self.options,
+        }
+        train = SciSciDataset(
+            self.env_id,
+            env_class.examples(load_papers(self.dataset, "train"), self.seed),
+            groups_per_batch=self.groups_per_batch,
+            group_size=self.group_size,
+            batches=self.batches,
+            seed=self.seed,
+            **shared,
+        )
+        if not self.held_out:
+            return train, None
+        examples = env_class.examples(load_papers(self.dataset, "validation"), self.seed)
+        chosen = _order(self.seed, 0, len(examples))[: self.held_out]
+        held_out = SciSciDataset(
+            self.env_id,
+            [examples[at] for at in sorted(chosen)],
+            groups_per_batch=max(1, len(chosen)),
+            group_size=1,
+            seed=None,
+            **shared,
+        )
+        return train, held_out

@@ -1,0 +1,71 @@
+"""The registry: environment id -> class. An environment registers itself; nothing else has to know about it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, TypeVar
+
+from ..datasets.paper import Paper
+from .base import SciSciEnv
+
+_SPECS: dict[str, type[SciSciEnv]] = {}
+EnvClass = TypeVar("EnvClass", bound=type[SciSciEnv])
+
+
+def register(env_class: EnvClass) -> EnvClass:
+    """Class decorator that puts an environment into the registry under its `env_id`.
+
+    Raises
+    ------
+    ValueError
+        If the id is taken by another class.
+    """
+    taken = _SPECS.setdefault(env_class.env_id, env_class)
+    if taken is not env_class:
+        raise ValueError(f"{env_class.env_id!r} is registered already, by {taken.__module__}.{taken.__name__}")
+    return env_class
+
+
+def specs() -> list[type[SciSciEnv]]:
+    """The registered environments in order of their ids."""
+    return [_SPECS[env_id] for env_id in sorted(_SPECS)]
+
+
+def spec(env_id: str) -> type[SciSciEnv]:
+    """The environment registered under `env_id`.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the message names the closest ids.
+    """
+    if env_id not in _SPECS:
+        close = difflib.get_close_matches(env_id, _SPECS, n=3, cutoff=0.4) or sorted(_SPECS)
+        raise ValueError(f"no environment {env_id!r}; did you mean {' or '.join(close)}? All: `scisci-gym list`")
+    return _SPECS[env_id]
+
+
+def make(env_id: str, *papers: Paper, **options: Any) -> SciSciEnv:
+    """Make an environment for one episode.
+
+    Parameters
+    ----------
+    env_id : str
+        Such as ``"disruption-v0"``.
+    *papers : Paper
+        One, or two for pairwise environments.
+    **options
+        Keyword options of the environment's constructor.
+
+    Examples
+    --------
+    >>> from scisci_gym import Paper, make
+    >>> make("disruption-v0", Paper(openalex_id="W1", title="A title", cd_index=0.4)).gold_answer()
+    '<answer>disruptive</answer>'
+    """
+    env_class = spec(env_id)
+    known = env_class.option_names()
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ValueError(f"{env_id} has no option {', '.join(map(repr, unknown))}; it has {', '.join(known)}")
+    return env_class(*papers, **options)
