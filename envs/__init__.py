@@ -5,3 +5,7 @@ from pkgutil import iter_modules
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
+
+from .benchmarks import register_benchmarks  # noqa: E402  (after the environments that it lists)
+
+register_benchmarks()

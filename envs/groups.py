@@ -10,13 +10,13 @@ from typing import Any
 import chz
 import numpy as np
 from tinker_cookbook.renderers import Renderer, get_renderer
-from tinker_cookbook.rl.message_env import EnvFromMessageEnv
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, RLDatasetBuilder, Trajectory
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from ..datasets.store import load_papers
 from ..rewards.diagnostics import group_diagnostics
-from .base import Example, SciSciEnv
+from .base import Example
 from .registry import make, spec
 
 
@@ -26,13 +26,12 @@ def renderer_of(renderer_name: str, tokenizer_name: str) -> Renderer:
     return get_renderer(renderer_name, get_tokenizer(tokenizer_name))
 
 
-def token_env(env: SciSciEnv, renderer: Renderer, floor: float | None = None) -> EnvFromMessageEnv:
-    """`env` at token level, with the floor for episodes that never reach it: cut off, or not parsable as a message.
+def token_env(env: MessageEnv, renderer: Renderer, floor: float) -> EnvFromMessageEnv:
+    """`env` at token level, with the `floor` for episodes that never reach it: cut off, or not parsable as a message.
 
     The cookbook's default for a cut-off answer is -0.1, which would teach a policy to run out of tokens rather than be
     wrong.
     """
-    floor = env.reward_range[0] if floor is None else floor
     return EnvFromMessageEnv(renderer, env, failed_parse_reward=floor, context_overflow_reward=floor)
 
 
@@ -60,7 +59,8 @@ class SciSciGroupBuilder(EnvGroupBuilder):
 
     async def make_envs(self) -> Sequence[Env]:
         renderer = renderer_of(self.renderer_name, self.tokenizer_name)
-        return [token_env(make(self.env_id, *self.example, **self.options), renderer) for _ in range(self.group_size)]
+        envs = [make(self.env_id, *self.example, **self.options) for _ in range(self.group_size)]
+        return [token_env(env, renderer, env.reward_range[0]) for env in envs]
 
     async def compute_group_rewards(
         self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
