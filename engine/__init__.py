@@ -1,0 +1,5 @@
+"""A Tinker-protocol server with a torch LoRA engine: the tinker SDK and cookbook run on it unchanged, with no account."""
+
+from .service import Engine, local_engine
+
+__all__ = ["Engine", "local_engine"]

@@ -1,0 +1,251 @@
+"""The models, adapters and sampling sessions of a server. Everything here runs on the worker thread."""
+
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import training
+from .checkpoints import (
+    Checkpoint,
+    CheckpointInfo,
+    CheckpointPath,
+    CheckpointStore,
+    check_name,
+    now,
+    optimizer_tensors,
+    restore_optimizer,
+)
+from .errors import RequestError
+from .lora import AdapterWeights, LoraSpec, adapter_from_tensors, new_adapter
+from .model import BaseModel
+from .random_streams import OccurrenceKeys
+from .sampling import Sampler, SampleRequest, SampleResult
+from .sampling_sessions import SamplingSessions
+from .scheduler import SampleJob
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How a server computes.
+
+    Parameters
+    ----------
+    models
+        Base models by the name that clients use.
+    any_path
+        Whether a client may name a base model by its local path.
+    seed
+        Decides the samples of requests that bring no seed; None draws them afresh every time.
+    block_rows, prompt_tokens
+        See `Sampler`; None chooses by the model's size.
+    """
+
+    models: Mapping[str, Path]
+    device: torch.device
+    dtype: torch.dtype
+    any_path: bool = True
+    seed: int | None = 0
+    block_rows: int | None = None
+    prompt_tokens: int | None = None
+
+
+@dataclass
+class TrainingModel:
+    """An adapter in training."""
+
+    model_id: str
+    base: BaseModel
+    adapter: AdapterWeights
+    optimizer: torch.optim.AdamW
+    metadata: dict[str, Any]
+    step: int = 0
+
+
+class Backend:
+    """State and operations of the engine."""
+
+    def __init__(self, options: EngineOptions, store: CheckpointStore) -> None:
+        self.options = options
+        self.store = store
+        self.sessions = SamplingSessions(store)
+        self.models: dict[str, TrainingModel] = {}
+        self._bases: dict[str, BaseModel] = {}
+        self._samplers: dict[int, Sampler] = {}
+
+    def base(self, name: str) -> BaseModel:
+        """The base model of that name, loaded at first use."""
+        folder = self.options.models.get(name)
+        if folder is None and self.options.any_path and Path(name, "config.json").is_file():
+            folder = Path(name)
+        if folder is None:
+            known = ", ".join(map(repr, self.options.models)) or "none"
+            path = " or pass the path of a local Hugging Face model folder" if self.options.any_path else ""
+            raise RequestError(f"base_model {name!r} is not known; this server has {known}{path}", status=404)
+        key = str(folder.resolve())
+        if key not in self._bases:
+            base = self._bases[key] = BaseModel(name, folder, self.options.device, self.options.dtype)
+            self._samplers[id(base)] = Sampler(base, *self._sampling_shape(base))
+        return self._bases[key]
+
+    def _sampling_shape(self, base: BaseModel) -> tuple[int, int]:
+        small = sum(p.numel() for p in base.net.parameters()) < 20_000_000
+        rows = self.options.block_rows or (32 if small or base.device.type == "cuda" else 8)
+        return rows, self.options.prompt_tokens or (256 if small else 1024 if base.device.type == "cuda" else 1)
+
+    def model(self, model_id: str) -> TrainingModel:
+        if model_id not in self.models:
+            raise RequestError(
+                f"model_id {model_id!r} is not in training here (sessions end with the server); "
+                "load one of its checkpoints with create_training_client_from_state",
+                status=404,
+            )
+        return self.models[model_id]
+
+    def create_model(self, model_id: str, base_model: str, spec: LoraSpec, metadata: dict[str, Any]) -> TrainingModel:
+        if model_id in self.models:
+            raise RequestError(f"model_id {model_id!r} exists already")
+        base = self.base(base_model)
+        adapter = new_adapter(base.layers, spec, base.device)
+        model = TrainingModel(model_id, base, adapter, training.new_optimizer(adapter), metadata)
+        self.models[model_id] = model
+        return model
+
+    def forward_backward(
+        self,
+        model_id: str,
+        data: Sequence[training.TrainingDatum],
+        loss_fn: str,
+        config: Mapping[str, float],
+        *,
+        backward: bool,
+    ) -> training.ForwardBackwardResult:
+        model = self.model(model_id)
+        return training.forward_backward(model.base, model.adapter, data, loss_fn, config, backward=backward)
+
+    def optim_step(self, model_id: str, settings: training.AdamSettings) -> dict[str, float]:
+        model = self.model(model_id)
+        metrics = training.optim_step(model.adapter, model.optimizer, settings)
+        model.step += 1
+        return metrics
+
+    def save(
+        self,
+        model_id: str,
+        kind: str,
+        name: str | None,
+        *,
+        overwrite: bool = False,
+        user_metadata: dict[str, str] | None = None,
+        expires_at: str | None = None,
+    ) -> str:
+        """Write a checkpoint and return its path."""
+        model = self.model(model_id)
+        name = check_name(name or f"step-{model.step:06d}-{uuid.uuid4().hex[:6]}", "the name of a checkpoint")
+        path = CheckpointPath(model_id, kind, name)
+        state = optimizer_tensors(model.adapter, model.optimizer) if kind == "weights" else None
+        info = CheckpointInfo(
+            path=str(path),
+            base_model=model.base.name,
+            lora=model.adapter.spec,
+            step=model.step,
+            time=now(),
+            fingerprint=fingerprint(model.adapter),
+            has_optimizer=state is not None,
+            run_metadata=model.metadata,
+            user_metadata=user_metadata or {},
+            expires_at=expires_at,
+        )
+        self.store.save(info, model.adapter, state, model.base.folder.resolve(), overwrite=overwrite)
+        return str(path)
+
+    def load(
+        self,
+        model_id: str,
+        path: str,
+        *,
+        optimizer: bool,
+        base_model: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> TrainingModel:
+        """Put a checkpoint into `model_id`, which is made if there is no such model yet."""
+        checkpoint = self.store.load(CheckpointPath.parse(path))
+        if optimizer and checkpoint.optimizer is None:
+            raise RequestError(
+                f"{path} holds no optimizer state (it is a sampler checkpoint); load it without optimizer"
+            )
+        base = self.base(base_model or checkpoint.info.base_model)
+        adapter = self._adapter(base, checkpoint)
+        state = training.new_optimizer(adapter)
+        if optimizer and checkpoint.optimizer is not None:
+            restore_optimizer(adapter, state, checkpoint.optimizer)
+        step = checkpoint.info.step if optimizer else 0
+        before = self.models.get(model_id)
+        kept = metadata or (before.metadata if before else checkpoint.info.run_metadata)
+        self.models[model_id] = TrainingModel(model_id, base, adapter, state, kept, step)
+        return self.models[model_id]
+
+    def _adapter(self, base: BaseModel, checkpoint: Checkpoint) -> AdapterWeights:
+        return adapter_from_tensors(base.layers, checkpoint.info.lora, checkpoint.tensors, base.device)
+
+    def sampler_from_model(self, model_id: str) -> str:
+        """Open a sampling session on the present weights of a model, which later steps do not change."""
+        model = self.model(model_id)
+        adapter = model.adapter.snapshot()
+        return self.sessions.open(model.base, self._keys(fingerprint(adapter)), adapter).session_id
+
+    def sampler_from_path(self, path: str) -> str:
+        """Open a sampling session on a checkpoint."""
+        source = CheckpointPath.parse(path)
+        checkpoint = self.store.load(source)
+        base = self.base(checkpoint.info.base_model)
+        keys = self._keys(checkpoint.info.fingerprint)
+        return self.sessions.open(base, keys, self._adapter(base, checkpoint), source).session_id
+
+    def sampler_from_base(self, base_model: str) -> str:
+        """Open a sampling session on a base model."""
+        return self.sessions.open(self.base(base_model), self._keys("base")).session_id
+
+    def _keys(self, weights: str) -> OccurrenceKeys:
+        return OccurrenceKeys(self.options.seed, weights)
+
+    def serve_samples(self, jobs: Sequence[SampleJob]) -> list[SampleResult | Exception]:
+        """Serve sampling requests, each session's in one batch; what fails in one session leaves the others alone."""
+        results: dict[int, SampleResult | Exception] = {}
+        by_session: dict[str, list[SampleJob]] = {}
+        for job in jobs:
+            by_session.setdefault(job.session_id, []).append(job)
+        for session_id, members in by_session.items():
+            try:
+                session = self.sessions.get(session_id)
+                requests = [self._with_keys(session.keys, job.payload) for job in members]
+                sampler = self._samplers[id(session.base)]
+                served = sampler.sample(self.sessions.adapter(session), requests)
+                results |= {id(job): result for job, result in zip(members, served, strict=True)}
+            except Exception as error:
+                results |= {id(job): error for job in members}
+        return [results[id(job)] for job in jobs]
+
+    def _with_keys(self, keys: OccurrenceKeys, request: SampleRequest) -> SampleRequest:
+        """Give a request without a seed its random keys; called in the client's order."""
+        if all(request.keys):
+            return request
+        return replace(request, keys=tuple(keys.next(request.prompt) for _ in request.keys))
+
+    def end_session(self, session_id: str) -> None:
+        """Free the models of a client session."""
+        for model_id in [m for m in self.models if m.startswith(f"{session_id}:train:")]:
+            del self.models[model_id]
+
+
+def fingerprint(adapter: AdapterWeights) -> str:
+    """A hash of an adapter's weights, bit by bit."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, tensor in adapter.named_tensors().items():
+        digest.update(name.encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,121 @@
+"""A preallocated key-value cache: slots are written in place, so a decoding step copies one token and not the whole past."""
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+GROWTH = 64
+"""Slots added when a cache is full."""
+
+
+class SlotLayer(CacheLayerMixin):
+    """Keys and values of one layer: (rows, heads, capacity, head_dim), of which the first `length` slots are filled."""
+
+    is_sliding = False
+
+    def __init__(self, length: int = 0) -> None:
+        super().__init__()
+        self.length = length
+
+    @classmethod
+    def from_filled(cls, keys: Tensor, values: Tensor) -> "SlotLayer":
+        layer = cls(keys.shape[-2])
+        layer.keys, layer.values, layer.is_initialized = keys, values, True
+        return layer
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Start empty; `update` allocates."""
+        rows, heads, _, dim = key_states.shape
+        self.keys = key_states.new_zeros((rows, heads, 0, dim))
+        self.values = value_states.new_zeros((rows, heads, 0, value_states.shape[-1]))
+        self.is_initialized = True
+
+    def reserve(self, slots: int) -> None:
+        """Make room for `slots` slots in all."""
+        assert self.keys is not None and self.values is not None
+        missing = slots - self.keys.shape[-2]
+        if missing > 0:
+            rows, heads, _, dim = self.keys.shape
+            self.keys = torch.cat([self.keys, self.keys.new_zeros((rows, heads, missing, dim))], dim=-2)
+            value_dim = self.values.shape[-1]
+            self.values = torch.cat([self.values, self.values.new_zeros((rows, heads, missing, value_dim))], dim=-2)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None and self.values is not None
+        if self.length == 0 and self.keys.shape[-2] == 0:
+            self.keys, self.values, self.length = key_states, value_states, key_states.shape[-2]
+            return self.keys, self.values
+        end = self.length + key_states.shape[-2]
+        if end > self.keys.shape[-2]:
+            self.reserve(self.length + max(GROWTH, key_states.shape[-2]))
+        self.keys[:, :, self.length : end] = key_states
+        self.values[:, :, self.length : end] = value_states
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self.length
+
+    def get_max_cache_shape(self) -> int:
+        return -1
+
+
+class SlotCache(Cache):
+    """A `SlotLayer` for every layer of the model."""
+
+    def __init__(self, layers: list[SlotLayer]) -> None:
+        super().__init__(layers=list[CacheLayerMixin](layers))
+        self.slots = layers
+
+    @classmethod
+    def empty(cls, num_layers: int) -> "SlotCache":
+        return cls([SlotLayer() for _ in range(num_layers)])
+
+    @property
+    def length(self) -> int:
+        return self.slots[0].length
+
+    def reserve(self, slots: int) -> None:
+        for layer in self.slots:
+            layer.reserve(slots)
+
+    def select_rows(self, rows: Tensor) -> "SlotCache":
+        """A cache of the rows at `rows` (int64, any number of repeats): a copy."""
+        return SlotCache(
+            [SlotLayer.from_filled(k.index_select(0, rows), v.index_select(0, rows)) for k, v in self._kv()]
+        )
+
+    def narrow_rows(self, start: int, count: int) -> "SlotCache":
+        """A view of `count` rows from `start`: what is written through it lands here."""
+        views = [SlotLayer.from_filled(k.narrow(0, start, count), v.narrow(0, start, count)) for k, v in self._kv()]
+        for view, layer in zip(views, self.slots, strict=True):
+            view.length = layer.length
+        return SlotCache(views)
+
+    def advance(self, slots: int = 1) -> None:
+        """Count `slots` more as filled, after views have written them."""
+        for layer in self.slots:
+            layer.length += slots
+
+    @staticmethod
+    def stack(caches: list["SlotCache"]) -> "SlotCache":
+        """The rows of several caches of the same length, one after the other."""
+        layers = []
+        for parts in zip(*(cache._kv() for cache in caches), strict=True):
+            keys, values = torch.cat([k for k, _ in parts]), torch.cat([v for _, v in parts])
+            layers.append(SlotLayer.from_filled(keys, values))
+        return SlotCache(layers)
+
+    def _kv(self) -> list[tuple[Tensor, Tensor]]:
+        out = []
+        for layer in self.slots:
+            assert layer.keys is not None and layer.values is not None
+            out.append((layer.keys, layer.values))
+        return out

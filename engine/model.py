@@ -1,0 +1,226 @@
+"""A frozen Hugging Face causal language model whose linear layers can carry adapters."""
+
+import inspect
+import logging
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers.pytorch_utils import Conv1D
+
+from .errors import RequestError
+from .kv_cache import SlotCache
+from .lora import AdaptableLayer, AdapterWeights
+
+logger = logging.getLogger(__name__)
+
+_ATTENTION = ("attn", "attention")
+_MLP = ("mlp", "ffn", "feed_forward", "feedforward", "experts")
+_ROUTERS = ("gate", "router")
+
+
+class BaseModel:
+    """A base model on its device, shared by every adapter trained on it.
+
+    Parameters
+    ----------
+    name
+        What clients call it.
+    folder
+        A local Hugging Face model folder.
+    device, dtype
+        Where its weights live and in which format. Adapters are always float32.
+
+    Raises
+    ------
+    RequestError
+        If the folder holds no causal language model that takes ``position_ids`` (which shared prompts and batching need).
+    """
+
+    def __init__(self, name: str, folder: Path, device: torch.device, dtype: torch.dtype) -> None:
+        self.name, self.folder, self.device, self.dtype = name, folder, device, dtype
+        try:
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            net: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=dtype, local_files_only=True, attn_implementation="sdpa"
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise RequestError(f"base model {name!r} at {folder} cannot be loaded: {error}") from error
+        if "position_ids" not in inspect.signature(net.forward).parameters:
+            raise RequestError(
+                f"base model {name!r} ({type(net).__name__}) does not take position_ids; it cannot be served"
+            )
+        self.net = net.to(device).eval().requires_grad_(False)
+        self.config = config.get_text_config()
+        self.vocab_size: int = self.net.get_output_embeddings().weight.shape[0]
+        self.context_length: int = getattr(self.config, "max_position_embeddings", None) or 1 << 20
+        self.num_layers: int = self.config.num_hidden_layers
+        self.window = _sliding_window(self.config)
+        self.arch: str = type(net).__name__
+        self.eos_ids = _eos_ids(self.net, self.tokenizer)
+        self.layers: list[AdaptableLayer] = []
+        self._adapter: AdapterWeights | None = None
+        self._selected: Tensor | None = None
+        self._attach_hooks()
+        parameters = sum(p.numel() for p in self.net.parameters())
+        logger.info("base model %s: %.1f M parameters on %s (%s)", name, parameters / 1e6, device, dtype)
+
+    def _attach_hooks(self) -> None:
+        head = self.net.get_output_embeddings()
+        for name, module in self.net.named_modules():
+            part = "unembed" if module is head else _part_of(name)
+            if part is None or not isinstance(module, nn.Linear | Conv1D):
+                continue
+            if isinstance(module, Conv1D):
+                inputs, outputs = module.weight.shape
+            else:
+                outputs, inputs = module.weight.shape
+            self.layers.append(AdaptableLayer(name, part, inputs, outputs))
+            module.register_forward_hook(self._adapter_hook(name))
+        head.register_forward_pre_hook(self._select_hook)
+
+    def _adapter_hook(self, name: str) -> Any:
+        def add_low_rank_term(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+            pair = self._adapter.pairs.get(name) if self._adapter is not None else None
+            return None if pair is None else pair.apply_to(args[0], output)
+
+        return add_low_rank_term
+
+    def _select_hook(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor] | None:
+        # The head is the widest layer: it sees only the positions whose logits are wanted. Cutting its input, and not calling
+        # it ourselves, keeps whatever the model does to the logits afterwards (soft caps, scales).
+        if self._selected is None:
+            return None
+        hidden = args[0]
+        return (hidden.reshape(-1, hidden.shape[-1]).index_select(0, self._selected),)
+
+    @contextmanager
+    def using(self, adapter: AdapterWeights | None):
+        """Run the model with `adapter` (None: the bare base model) inside the block."""
+        before, self._adapter = self._adapter, adapter
+        try:
+            yield
+        finally:
+            self._adapter = before
+
+    def logits(
+        self,
+        tokens: Tensor,
+        select: Tensor,
+        *,
+        positions: Tensor | None = None,
+        mask: Tensor | dict[str, Tensor] | None = None,
+        cache: SlotCache | None = None,
+    ) -> Tensor:
+        """Next-token logits at chosen places.
+
+        Parameters
+        ----------
+        tokens
+            int64 (B, L).
+        select
+            int64 (N,): places in the flattened (B * L) input.
+        positions
+            int64 (B, L); None counts from 0.
+        mask
+            Boolean (B, 1, L, S), True where a query may look; None is causal over `tokens`.
+        cache
+            Keys and values of the past; extended in place.
+
+        Returns
+        -------
+        float32 (N, vocabulary).
+        """
+        self._selected = select
+        try:
+            out = self.net(
+                input_ids=tokens,
+                position_ids=positions,
+                attention_mask=mask,
+                past_key_values=cache,
+                use_cache=cache is not None,
+            )
+        finally:
+            self._selected = None
+        return out.logits.float()
+
+    def decoding_mask(self, slot_positions: Tensor, query_positions: Tensor) -> Tensor | dict[str, Tensor]:
+        """The mask of one decoding step, written out: left to itself the model would choose its attention path by what is in
+        the batch, and a row's bits would depend on its neighbours.
+
+        Parameters
+        ----------
+        slot_positions
+            int64 (B, S): each cache slot's position in its sequence, -1 for a slot that holds padding.
+        query_positions
+            int64 (B,): position of the token being decoded.
+        """
+        seen = (slot_positions >= 0)[:, None, None, :]
+        if self.window is None:
+            return seen
+        near = (query_positions[:, None] - slot_positions < self.window)[:, None, None, :]
+        if getattr(self.config, "layer_types", None) is None:
+            return seen & near
+        return {"full_attention": seen, "sliding_attention": seen & near}
+
+    @property
+    def tokenizer_path(self) -> str:
+        """The folder, written so that the SDK loads the tokenizer from it.
+
+        The SDK takes a name with exactly two slashes for ``org/model/variant`` and drops the last part.
+        """
+        path = str(self.folder.resolve())
+        return path + "/." if path.count("/") == 2 else path
+
+    def check_tokens(self, tokens: list[int], what: str, extra: int = 0) -> None:
+        """Refuse token ids outside the vocabulary and sequences longer than the context."""
+        if not tokens:
+            raise RequestError(f"{what} is empty; at least one token is needed")
+        low, high = min(tokens), max(tokens)
+        if low < 0 or high >= self.vocab_size:
+            bad = low if low < 0 else high
+            raise RequestError(
+                f"{what} holds token id {bad}, outside the vocabulary of {self.name!r} (0 to {self.vocab_size - 1})"
+            )
+        if len(tokens) + extra > self.context_length:
+            plus = f" plus max_tokens {extra}" if extra else ""
+            raise RequestError(
+                f"{what} has {len(tokens)} tokens{plus}, more than the context of {self.name!r} ({self.context_length})"
+            )
+
+
+def _part_of(name: str) -> str | None:
+    *path, leaf = name.split(".")
+    if leaf in _ROUTERS:
+        return None
+    for component in reversed(path):
+        if any(word in component for word in _ATTENTION):
+            return "attn"
+        if any(word in component for word in _MLP):
+            return "mlp"
+    return None
+
+
+def _sliding_window(config: Any) -> int | None:
+    types = getattr(config, "layer_types", None)
+    window = getattr(config, "sliding_window", None)
+    if types is not None:
+        if unknown := set(types) - {"full_attention", "sliding_attention"}:
+            raise RequestError(
+                f"models with {', '.join(sorted(unknown))} layers are not supported, only attention layers are"
+            )
+        return window if "sliding_attention" in types else None
+    return window if getattr(config, "use_sliding_window", True) else None
+
+
+def _eos_ids(net: Any, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    generation = getattr(net, "generation_config", None)
+    for source in (generation, net.config, tokenizer):
+        eos = getattr(source, "eos_token_id", None)
+        if eos is not None:
+            return frozenset(eos if isinstance(eos, list) else [eos])
+    return frozenset()

@@ -1,0 +1,278 @@
+"""Sampling: every distinct prompt is read once, all samples are decoded together, and no sample depends on the others.
+
+A row's tokens must not change with what else is in the batch, but floating-point sums change with the shape of a matrix
+product. So shapes never depend on the batch: prompts are padded to a width that follows from their own length, prompts are read
+in groups of a fixed number of rows and decoded in blocks of a fixed number of rows (filled up with copies), and masks are always
+given. Each row then goes through the same kernels with the same sizes however full the batch is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .kv_cache import SlotCache
+from .lora import AdapterWeights
+from .model import BaseModel
+from .random_streams import uniforms
+from .token_choice import ChoiceRule, choose_tokens, top_logprobs
+
+ROWS_AT_ONCE = 256
+"""Samples decoded at the same time; more wait for the next round, so that the cache stays bounded."""
+SCORED_AT_ONCE = 128
+"""Prompt positions whose logits are computed at once."""
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """One `asample` request.
+
+    Parameters
+    ----------
+    prompt
+        Token ids.
+    keys
+        One random key per sample.
+    max_tokens
+        At least 1.
+    rule
+        Temperature and truncation.
+    stop_ids, stop_strings
+        Any of these ends a sample and belongs to it.
+    prompt_logprobs
+        Whether to score the prompt, and `score_last` how many of its last tokens (None: all but the first).
+    topk_prompt, topk_sampled
+        How many alternatives to report per position; 0 for none.
+    """
+
+    prompt: tuple[int, ...]
+    keys: tuple[bytes, ...]
+    max_tokens: int
+    rule: ChoiceRule = field(default_factory=ChoiceRule)
+    stop_ids: frozenset[int] = frozenset()
+    stop_strings: tuple[str, ...] = ()
+    prompt_logprobs: bool = False
+    score_last: int | None = None
+    topk_prompt: int = 0
+    topk_sampled: int = 0
+
+
+TopK = tuple[np.ndarray, np.ndarray]
+"""Token ids int32 (n, k) and their log-probabilities float32 (n, k)."""
+
+
+@dataclass
+class SampledTokens:
+    """`tokens`, their log-probabilities under the untempered model, why it stopped, and the alternatives if asked for."""
+
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    stopped: bool = False
+    alternatives: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+
+
+@dataclass
+class SampleResult:
+    """Samples in the order of the request's keys; `prompt_logprobs` float32 (len(prompt),), NaN where not scored."""
+
+    sequences: list[SampledTokens]
+    prompt_logprobs: np.ndarray | None = None
+    topk_prompt: TopK | None = None
+
+
+@dataclass
+class _Row:
+    """One sample being decoded."""
+
+    request: SampleRequest
+    out: SampledTokens
+    randoms: np.ndarray
+
+    def accept(self, token: int, logprob: float, base: BaseModel) -> bool:
+        """Append a token; True when the sample is complete."""
+        out, request = self.out, self.request
+        out.tokens.append(token)
+        out.logprobs.append(logprob)
+        if token in request.stop_ids or (request.stop_strings and self._hits_string(base)):
+            out.stopped = True
+            return True
+        return len(out.tokens) >= request.max_tokens
+
+    def _hits_string(self, base: BaseModel) -> bool:
+        # A stop string that was not there before must end in the last token, and every token holds at least one byte.
+        reach = max(len(s.encode()) for s in self.request.stop_strings) + 4
+        text = base.tokenizer.decode(self.out.tokens[-reach:], skip_special_tokens=False)
+        return any(s in text for s in self.request.stop_strings)
+
+
+class Sampler:
+    """Samples from a base model with one adapter at a time.
+
+    Parameters
+    ----------
+    block_rows
+        Rows of every decoding step. Larger blocks suit small models, whose cost is per call; results depend on it in the last
+        bits, so it is fixed for the life of a server.
+    prompt_tokens
+        Padded prompt tokens read per call, in as many whole prompts as fit (at least one).
+    """
+
+    def __init__(self, base: BaseModel, block_rows: int, prompt_tokens: int) -> None:
+        self.base = base
+        self.block_rows = block_rows
+        self.prompt_tokens = prompt_tokens
+
+    @torch.inference_mode()
+    def sample(self, adapter: AdapterWeights | None, requests: Sequence[SampleRequest]) -> list[SampleResult]:
+        """Serve requests that share an adapter."""
+        results = []
+        rows: list[_Row] = []
+        for request in requests:
+            result = SampleResult([SampledTokens() for _ in request.keys])
+            results.append(result)
+            for key, out in zip(request.keys, result.sequences, strict=True):
+                rows.append(_Row(request, out, uniforms(key, request.max_tokens)))
+        with self.base.using(adapter):
+            # Longest first, so that rows of one width, and of similar length, share a round.
+            rows.sort(key=lambda row: (padded_width(len(row.request.prompt)), row.request.prompt))
+            for start in range(0, len(rows), ROWS_AT_ONCE):
+                self._round(rows[start : start + ROWS_AT_ONCE])
+            self._score_prompts(requests, results)
+        return results
+
+    def _round(self, rows: list[_Row]) -> None:
+        by_width: dict[int, list[_Row]] = {}
+        for row in rows:
+            by_width.setdefault(padded_width(len(row.request.prompt)), []).append(row)
+        for width, members in by_width.items():
+            self._decode(width, members)
+
+    def _decode(self, width: int, rows: list[_Row]) -> None:
+        """Complete `rows`, whose prompts are all padded to `width`."""
+        prompts = list(dict.fromkeys(row.request.prompt for row in rows))
+        cache, logits = self._read(prompts, width)
+        which = {prompt: i for i, prompt in enumerate(prompts)}
+        source = torch.tensor([which[row.request.prompt] for row in rows], device=self.base.device)
+        places = self._choose(rows, list(range(len(rows))), logits.index_select(0, source))
+        lengths = torch.tensor([len(row.request.prompt) for row in rows], device=self.base.device)
+        step = 0
+        while places:
+            # Finished rows keep their place until a whole block can be given up.
+            if step == 0 or self._blocks(len(places)) < self._blocks(len(rows)):
+                keep = self._filled(torch.tensor(places, device=self.base.device))
+                cache = cache.select_rows(source[keep] if step == 0 else keep)
+                lengths, rows = lengths[keep], [rows[i] for i in places]
+                places = list(range(len(rows)))
+            logits = self._step(cache, width, lengths, [row.out.tokens[-1] for row in rows], step)
+            places = self._choose(rows, places, logits)
+            step += 1
+
+    def _read(self, prompts: list[tuple[int, ...]], width: int) -> tuple[SlotCache, Tensor]:
+        """Cache and last logits (float32 (prompts, vocabulary)) of distinct prompts, padded on the right to `width`."""
+        group = max(1, self.prompt_tokens // width)
+        caches, logits = [], []
+        for start in range(0, len(prompts), group):
+            part = prompts[start : start + group]
+            tokens = np.zeros((group, width), np.int64)
+            last = np.zeros(group, np.int64)
+            for i, prompt in enumerate(part):
+                tokens[i, : len(prompt)] = prompt
+                last[i] = i * width + len(prompt) - 1
+            cache = SlotCache.empty(self.base.num_layers)
+            out = self.base.logits(self._tensor(tokens), self._tensor(last), cache=cache)
+            caches.append(cache)
+            logits.append(out[: len(part)])
+        return SlotCache.stack(caches), torch.cat(logits)
+
+    def _step(self, cache: SlotCache, width: int, lengths: Tensor, last: list[int], step: int) -> Tensor:
+        """Logits after one more token in every row, block by block; `step` tokens were decoded through the cache before."""
+        size = self.block_rows
+        tokens = self._tensor(np.asarray(last + [last[0]] * (len(lengths) - len(last)), np.int64))
+        slots = torch.arange(width + step + 1, device=self.base.device)
+        decoded = slots >= width
+        # Prompt slots keep their index, padding has none, and decoded slot s holds position length + (s - width).
+        positions = torch.where(decoded, lengths[:, None] + slots - width, slots)
+        positions = torch.where(decoded | (slots < lengths[:, None]), positions, -1)
+        query = lengths + step
+        cache.reserve(width + (step // 64 + 1) * 64)
+        out = []
+        select = torch.arange(size, device=self.base.device)
+        for start in range(0, len(lengths), size):
+            block = slice(start, start + size)
+            view = cache.narrow_rows(start, size)
+            mask = self.base.decoding_mask(positions[block], query[block])
+            out.append(
+                self.base.logits(tokens[block, None], select, positions=query[block, None], mask=mask, cache=view)
+            )
+        cache.advance()
+        return torch.cat(out)[: len(last)]
+
+    def _choose(self, rows: list[_Row], places: list[int], logits: Tensor) -> list[int]:
+        """Give the rows at `places` their next token; return the places of those that go on."""
+        acting = [rows[i] for i in places]
+        if len(acting) < len(logits):
+            logits = logits.index_select(0, torch.tensor(places, device=self.base.device))
+        randoms = np.asarray([row.randoms[len(row.out.tokens)] for row in acting])
+        logprobs = torch.log_softmax(logits, dim=-1)
+        tokens = choose_tokens(logprobs, randoms, [row.request.rule for row in acting])
+        chosen = logprobs.gather(1, tokens[:, None])[:, 0].tolist()
+        live = []
+        for i, (row, token, logprob) in enumerate(zip(acting, tokens.tolist(), chosen, strict=True)):
+            if row.request.topk_sampled:
+                row.out.alternatives.append(top_logprobs(logprobs[i], row.request.topk_sampled))
+            if not row.accept(token, logprob, self.base):
+                live.append(places[i])
+        return live
+
+    def _score_prompts(self, requests: Sequence[SampleRequest], results: list[SampleResult]) -> None:
+        done: dict[tuple[tuple[int, ...], int | None, int], SampleResult] = {}
+        for request, result in zip(requests, results, strict=True):
+            if not request.prompt_logprobs and not request.topk_prompt:
+                continue
+            key = (request.prompt, request.score_last, request.topk_prompt)
+            if key not in done:
+                result.prompt_logprobs, result.topk_prompt = self._score(request)
+                done[key] = result
+            same = done[key]
+            result.prompt_logprobs, result.topk_prompt = same.prompt_logprobs, same.topk_prompt
+
+    def _score(self, request: SampleRequest) -> tuple[np.ndarray, TopK | None]:
+        """Log-probability of every prompt token given those before it."""
+        prompt, k = request.prompt, request.topk_prompt
+        width = padded_width(len(prompt))
+        tokens = np.zeros((1, width), np.int64)
+        tokens[0, : len(prompt)] = prompt
+        first = 1 if request.score_last is None else len(prompt) - request.score_last
+        scores = np.full(len(prompt), np.nan, np.float32)
+        ids, values = np.zeros((len(prompt), k), np.int32), np.full((len(prompt), k), -99999.0, np.float32)
+        for start in range(first, len(prompt), SCORED_AT_ONCE):
+            places = np.arange(start, min(start + SCORED_AT_ONCE, len(prompt)))
+            # The token at i is predicted at i - 1; the last place is repeated to keep the shape.
+            select = np.pad(places - 1, (0, SCORED_AT_ONCE - len(places)), mode="edge")
+            logits = self.base.logits(self._tensor(tokens), self._tensor(select))
+            table = torch.log_softmax(logits, dim=-1)[: len(places)]
+            scores[places] = table.gather(1, self._tensor(tokens[0, places])[:, None])[:, 0].cpu().numpy()
+            for row, place in enumerate(places if k else ()):
+                ids[place], values[place] = top_logprobs(table[row], k)
+        return scores, (ids, values) if k else None
+
+    def _blocks(self, rows: int) -> int:
+        return -(-rows // self.block_rows)
+
+    def _filled(self, rows: Tensor) -> Tensor:
+        """`rows` continued with copies of its first entry up to a whole number of blocks."""
+        missing = self._blocks(len(rows)) * self.block_rows - len(rows)
+        return torch.cat([rows, rows[:1].expand(missing)])
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.base.device)
+
+
+def padded_width(length: int) -> int:
+    """Width to which a prompt of `length` tokens is padded: about 4 steps per doubling, so that few widths meet in a batch."""
+    step = 16
+    while step * 8 < length:
+        step *= 2
+    return -(-length // step) * step

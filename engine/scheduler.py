@@ -1,0 +1,147 @@
+"""One worker thread: training in the order it came, sampling in batches of whatever is waiting."""
+
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+Report = Callable[[Any], None]
+"""Receives a job's result, or the exception that ended it. Called from the worker thread."""
+
+_CLONE_BLOCK = 1_000_000_000
+"""Every copy of a sampling client numbers its requests within a block of its own."""
+
+
+@dataclass
+class Job:
+    """Work that runs alone and in order."""
+
+    run: Callable[[], Any]
+    report: Report
+
+
+@dataclass
+class SampleJob:
+    """A sampling request, served together with the others that wait."""
+
+    session_id: str
+    seq_id: int | None
+    payload: Any
+    report: Report
+    cancelled: bool = False
+    arrived: float = field(default_factory=time.monotonic)
+
+
+class Scheduler(threading.Thread):
+    """The worker.
+
+    Parameters
+    ----------
+    serve_samples
+        Takes sample jobs, returns one result or exception for each.
+    quiet_seconds
+        A batch is taken when no request arrived for this long: an RL client sends its requests over some tens of
+        milliseconds, and a batch taken too early leaves the rest to wait for a whole decoding run.
+    gap_seconds
+        Requests of a session are numbered. While a number is missing between those that arrived, the batch waits this long for
+        it, so that equal prompts are told apart by the client's order and not by the network's.
+    """
+
+    def __init__(
+        self,
+        serve_samples: Callable[[Sequence[SampleJob]], list[Any]],
+        quiet_seconds: float = 0.04,
+        gap_seconds: float = 0.5,
+    ) -> None:
+        super().__init__(name="engine-worker", daemon=True)
+        self._serve_samples = serve_samples
+        self._quiet = quiet_seconds
+        self._gap = gap_seconds
+        self._jobs: deque[Job] = deque()
+        self._samples: list[SampleJob] = []
+        self._next_seq: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._changed = threading.Condition()
+        self._stopping = False
+
+    def submit(self, job: Job | SampleJob) -> None:
+        """Queue a job; returns at once."""
+        with self._changed:
+            if isinstance(job, SampleJob):
+                self._samples.append(job)
+            else:
+                self._jobs.append(job)
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """Finish the present job and end the thread."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+
+    def run(self) -> None:
+        while True:
+            with self._changed:
+                while not (self._jobs or self._samples or self._stopping):
+                    self._changed.wait()
+                if self._stopping:
+                    return
+                job = self._jobs.popleft() if self._jobs else None
+            if job is not None:
+                self._run_job(job)
+            # Samples are served between training jobs: neither kind can keep the other waiting for good.
+            if batch := self._gather():
+                self._run_samples(batch)
+
+    def _run_job(self, job: Job) -> None:
+        try:
+            result = job.run()
+        except Exception as error:
+            result = error
+        job.report(result)
+
+    def _run_samples(self, batch: list[SampleJob]) -> None:
+        try:
+            results = self._serve_samples(batch)
+        except Exception as error:
+            results = [error] * len(batch)
+        for job, result in zip(batch, results, strict=True):
+            job.report(result)
+
+    def _gather(self) -> list[SampleJob]:
+        with self._changed:
+            while self._samples and not self._stopping:
+                now = time.monotonic()
+                newest = max(job.arrived for job in self._samples)
+                patience = self._gap if self._missing() else self._quiet
+                if now - newest >= patience:
+                    break
+                self._changed.wait(newest + patience - now)
+            batch = [job for job in self._samples if not job.cancelled]
+            self._samples.clear()
+            batch.sort(key=lambda job: (job.session_id, job.seq_id or 0))
+            for job in batch:
+                if job.seq_id is not None:
+                    key = (job.session_id, job.seq_id // _CLONE_BLOCK)
+                    self._next_seq[key] = job.seq_id + 1
+                    self._next_seq.move_to_end(key)
+            while len(self._next_seq) > 4096:
+                self._next_seq.popitem(last=False)
+            return batch
+
+    def _missing(self) -> bool:
+        """Whether a request is missing between those that arrived."""
+        waiting: dict[tuple[str, int], set[int]] = {}
+        for job in self._samples:
+            if job.seq_id is not None:
+                waiting.setdefault((job.session_id, job.seq_id // _CLONE_BLOCK), set()).add(job.seq_id)
+        for key, numbers in waiting.items():
+            first = self._next_seq.get(key, key[1] * _CLONE_BLOCK)
+            ahead = [n for n in numbers if n >= first]
+            if ahead and max(ahead) - first + 1 > len(ahead):
+                return True
+        return False

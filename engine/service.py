@@ -1,0 +1,202 @@
+"""Starting an engine from Python: `local_engine(...)`, a context in which the tinker SDK talks to this machine."""
+
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .serving import ServerThread
+
+START_SECONDS = 120.0
+"""Importing torch on a busy machine takes a while."""
+
+
+@dataclass
+class Engine:
+    """A running engine.
+
+    Parameters
+    ----------
+    url, api_key
+        What clients need; `environment` has them as variables.
+    process, thread
+        Whichever of the two it runs in.
+    """
+
+    url: str
+    api_key: str
+    process: subprocess.Popen[bytes] | None = None
+    thread: "ServerThread | None" = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables under which the tinker SDK uses this engine, past any proxy."""
+        hosts = ",".join(filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"]))
+        return {
+            "TINKER_BASE_URL": self.url,
+            "TINKER_API_KEY": self.api_key,
+            "TINKER_TELEMETRY": "0",
+            "NO_PROXY": hosts,
+            "no_proxy": hosts,
+        }
+
+    def is_healthy(self) -> bool:
+        """Whether it answers."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(f"{self.url}/api/v1/healthz", timeout=5) as reply:
+                return reply.status == 200
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Stop it: politely, and after ten seconds for good."""
+        if self.thread is not None:
+            self.thread.stop()
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+def start_engine(
+    models: Mapping[str, str | Path] | None = None,
+    *,
+    checkpoints: str | Path,
+    process: bool = True,
+    port: int = 0,
+    seed: int | None = 0,
+    threads: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    gather_seconds: float = 0.04,
+    log: str | Path | None = None,
+) -> Engine:
+    """Start an engine on 127.0.0.1 and wait until it answers. The caller closes it.
+
+    Parameters
+    ----------
+    models
+        Base models by the name that clients use. A local folder can always be named by its path.
+    checkpoints
+        Folder of all checkpoints; an engine started again on it serves the old ones.
+    process
+        A process of its own (faster), or a thread of this one.
+    seed
+        Decides samples of requests that bring no seed; None draws them afresh.
+    threads, device, dtype
+        See `ServeOptions`.
+    log
+        File for the messages of the process; None shows them here.
+
+    Raises
+    ------
+    RuntimeError
+        If the engine ends before it answers, or does not answer in time.
+    """
+    key = f"tml-{secrets.token_hex(16)}"
+    folders = {name: str(Path(folder).resolve()) for name, folder in (models or {}).items()}
+    root = Path(checkpoints).resolve()
+    if not process:
+        from .serving import ServeOptions, ServerThread
+
+        options = ServeOptions(
+            folders, root, port=port, api_key=key, seed=seed, threads=threads, device=device, dtype=dtype,
+            gather_seconds=gather_seconds,
+        )  # fmt: skip
+        thread = ServerThread(options)
+        return Engine(thread.start(), key, thread=thread)
+    command = [sys.executable, "-m", "scisci_gym.engine", "serve", "--checkpoints", str(root), "--port", str(port)]
+    command += ["--parent", str(os.getpid()), "--seed", "random" if seed is None else str(seed)]
+    command += ["--gather-ms", str(gather_seconds * 1000)]
+    for name, folder in folders.items():
+        command += ["--model", f"{name}={folder}"]
+    for option, value in (("--threads", threads), ("--device", device), ("--dtype", dtype)):
+        if value is not None:
+            command += [option, str(value)]
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as files:
+        announce = Path(scratch, "address")
+        output = files.enter_context(open(log, "ab")) if log is not None else None
+        child = subprocess.Popen(
+            [*command, "--announce", str(announce)],
+            # The key travels in the environment: arguments can be read by everybody on the machine.
+            env={**os.environ, "TINKER_API_KEY": key},
+            stdin=subprocess.DEVNULL,
+            stdout=output or subprocess.DEVNULL,
+            stderr=output,
+            # Ctrl-C goes to the whole terminal group; the parent decides when the engine ends.
+            start_new_session=True,
+        )
+        engine = Engine("", key, process=child)
+        try:
+            _wait_for(engine, announce)
+        except BaseException:
+            engine.close()
+            raise
+    return engine
+
+
+def _wait_for(engine: Engine, announce: Path) -> None:
+    assert engine.process is not None
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if engine.process.poll() is not None:
+            raise RuntimeError(
+                f"the engine ended with status {engine.process.returncode} before it answered; see its messages"
+            )
+        if announce.exists():
+            engine.url = announce.read_text()
+            if engine.is_healthy():
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"the engine did not answer within {START_SECONDS:.0f} s")
+
+
+@contextlib.contextmanager
+def local_engine(
+    models: Mapping[str, str | Path] | None = None,
+    *,
+    checkpoints: str | Path,
+    process: bool = True,
+    port: int = 0,
+    seed: int | None = 0,
+    threads: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    gather_seconds: float = 0.04,
+    log: str | Path | None = None,
+) -> Iterator[Engine]:
+    """`start_engine` as a context: inside it the tinker SDK uses the engine; afterwards the environment is as it was.
+
+    Examples
+    --------
+    >>> with local_engine({"tiny": "models/tiny"}, checkpoints="runs/checkpoints"):  # doctest: +SKIP
+    ...     client = tinker.ServiceClient()
+    """
+    engine = start_engine(
+        models, checkpoints=checkpoints, process=process, port=port, seed=seed, threads=threads, device=device, dtype=dtype,
+        gather_seconds=gather_seconds, log=log,
+    )  # fmt: skip
+    before = {name: os.environ.get(name) for name in engine.environment}
+    try:
+        os.environ.update(engine.environment)
+        yield engine
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        engine.close()
