@@ -1,0 +1,62 @@
+"""Where training and sampling happen: the local engine, hosted Tinker, or any service that speaks its protocol."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..engine import local_engine
+
+ENGINE_HELP = "local, hosted, or the URL of a Tinker-compatible service; default: hosted if TINKER_API_KEY is set."
+
+
+def engine_kind(choice: str | None) -> str:
+    """Settle an ``--engine`` choice: "local", "hosted" or a URL.
+
+    Raises
+    ------
+    ValueError
+        For anything else, and for ``hosted`` without an API key.
+    """
+    kind = choice or ("hosted" if os.environ.get("TINKER_API_KEY") else "local")
+    if kind == "hosted" and not os.environ.get("TINKER_API_KEY"):
+        raise ValueError("engine hosted needs TINKER_API_KEY in the environment; without an account use --engine local")
+    if kind not in ("local", "hosted") and not kind.startswith(("http://", "https://")):
+        raise ValueError(f"engine must be local, hosted or a URL such as http://127.0.0.1:8000, got {kind!r}")
+    return kind
+
+
+@contextmanager
+def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0) -> Iterator[str]:
+    """Make a service reachable through the environment variables that the Tinker SDK reads, and yield its kind.
+
+    Parameters
+    ----------
+    choice : "local" | "hosted" | URL | None
+        See `engine_kind`.
+    checkpoints : path
+        Where a local engine keeps weights; checkpoints of an earlier run are found there again.
+    seed : int
+        Of a local engine's sampling.
+    """
+    kind = engine_kind(choice)
+    if kind == "hosted":
+        yield kind
+    elif kind == "local":
+        Path(checkpoints).mkdir(parents=True, exist_ok=True)
+        with local_engine({}, checkpoints=checkpoints, seed=seed):
+            yield kind
+    else:
+        before = {name: os.environ.get(name) for name in ("TINKER_BASE_URL", "TINKER_API_KEY")}
+        os.environ["TINKER_BASE_URL"] = kind
+        # The SDK refuses to start without a key of this form, even where the service asks for none.
+        os.environ.setdefault("TINKER_API_KEY", "tml-none")
+        try:
+            yield kind
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value

@@ -1,0 +1,52 @@
+"""What depends on the model: its renderer and its learning rate, for names the cookbook knows and for local folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tinker_cookbook import hyperparam_utils, model_info
+from tinker_cookbook.exceptions import TinkerCookbookError
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+
+def renderer_name_for(model_name: str, explicit: str | None = None) -> str:
+    """Renderer of a model: the one asked for, the cookbook's recommendation, or for a local folder its chat template.
+
+    Raises
+    ------
+    ValueError
+        If the model is neither known to the cookbook nor a folder with a chat template that is recognised.
+    """
+    if explicit:
+        return explicit
+    if not Path(model_name).is_dir():
+        try:
+            return model_info.get_recommended_renderer_name(model_name)
+        except (ValueError, KeyError, TinkerCookbookError) as error:
+            raise ValueError(
+                f"no folder {model_name!r}, and the cookbook does not know a model of that name ({error}); check "
+                "model_name, or pass renderer_name="
+            ) from error
+    template = getattr(get_tokenizer(model_name), "chat_template", None) or ""
+    if "<|im_start|>" in template:
+        return "qwen3_instruct"
+    raise ValueError(f"cannot tell the renderer of {model_name} from its chat template; pass renderer_name=")
+
+
+def learning_rate_for(model_name: str, explicit: float | None = None) -> float:
+    """Learning rate of LoRA training: the one asked for, or the cookbook's `get_lr` where it knows the model.
+
+    Raises
+    ------
+    ValueError
+        If the model is not known and no rate is given.
+    """
+    if explicit is not None:
+        return explicit
+    try:
+        return hyperparam_utils.get_lr(model_name)
+    except (NotImplementedError, ValueError, KeyError, OSError, TinkerCookbookError) as error:
+        raise ValueError(
+            f"no recommended learning rate for {model_name}: {error}; pass learning_rate= (2e-3 suits models of less "
+            "than a million parameters, 1e-4 to 5e-4 models of some billions)"
+        ) from error

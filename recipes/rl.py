@@ -1,0 +1,141 @@
+"""GRPO on any registered environment, through `tinker_cookbook.rl.train`.
+
+::
+
+    python -m scisci_gym.recipes.rl dataset=runs/data model_name=runs/model log_path=runs/rl env_options=prompt=short
+
+Groups of rollouts of one prompt, advantages centred on the group's mean, importance sampling. Without an account the
+local engine does the work; `engine=hosted` or `engine=URL` changes nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import chz
+from tinker.types import LossFnType
+from tinker_cookbook import cli_utils
+from tinker_cookbook.rl import train
+
+from ..envs.benchmarks import SciSciBenchmark, benchmark_name
+from ..envs.groups import SciSciDatasetBuilder, renderer_of
+from .engines import open_engine
+from .models import learning_rate_for, renderer_name_for
+from .options import parse_options
+from .policy_scores import ValidationScores
+from .run_record import write_run_record
+
+
+@chz.chz
+class CLIConfig:
+    """Options of the recipe; every field is a ``name=value`` argument."""
+
+    # What to learn
+    env: str = "disruption-v0"
+    env_options: str = ""
+    dataset: str
+    # Who learns
+    model_name: str
+    renderer_name: str | None = None
+    load_checkpoint_path: str | None = None
+    lora_rank: int = 32
+    # How
+    learning_rate: float | None = None
+    groups_per_batch: int = 32
+    group_size: int = 8
+    max_steps: int = 100
+    max_tokens: int = 1024
+    temperature: float = 1.0
+    loss_fn: LossFnType = "importance_sampling"
+    loss_fn_config: dict[str, Any] | None = None
+    num_substeps: int = 1
+    kl_penalty_coef: float = 0.0
+    kl_reference_checkpoint: str | None = None
+    seed: int = 0
+    # Where, and what is kept
+    log_path: str
+    engine: str | None = None
+    checkpoints: str = "runs/checkpoints"
+    eval_every: int = 10
+    save_every: int = 10
+    validation_examples: int | None = 256
+    held_out: int = 0
+    num_groups_to_log: int = 1
+    wandb_project: str | None = None
+    wandb_name: str | None = None
+    behavior_if_log_dir_exists: cli_utils.LogdirBehavior = "resume"
+
+
+def build_config(cfg: CLIConfig) -> train.Config:
+    """The cookbook's configuration for ours. Reads the dataset folder's card, starts nothing."""
+    renderer_name = renderer_name_for(cfg.model_name, cfg.renderer_name)
+    options = parse_options(cfg.env, cfg.env_options)
+    builder = SciSciDatasetBuilder(
+        env_id=cfg.env,
+        dataset=cfg.dataset,
+        renderer_name=renderer_name,
+        tokenizer_name=cfg.model_name,
+        groups_per_batch=cfg.groups_per_batch,
+        group_size=cfg.group_size,
+        batches=cfg.max_steps,
+        held_out=cfg.held_out,
+        options=options,
+        seed=cfg.seed,
+    )
+    reference = None
+    if cfg.kl_penalty_coef > 0:
+        start = cfg.kl_reference_checkpoint or cfg.load_checkpoint_path
+        reference = train.KLReferenceConfig(base_model=cfg.model_name, load_checkpoint_path=start)
+    return train.Config(
+        recipe_name=f"scisci_gym_rl_{cfg.env}",
+        dataset_builder=builder,
+        model_name=cfg.model_name,
+        renderer_name=renderer_name,
+        load_checkpoint_path=cfg.load_checkpoint_path,
+        lora_rank=cfg.lora_rank,
+        learning_rate=learning_rate_for(cfg.model_name, cfg.learning_rate),
+        max_tokens=cfg.max_tokens,
+        temperature=cfg.temperature,
+        loss_fn=cfg.loss_fn,
+        loss_fn_config=cfg.loss_fn_config,
+        num_substeps=cfg.num_substeps,
+        kl_penalty_coef=cfg.kl_penalty_coef,
+        kl_reference_config=reference,
+        evaluator_builders=[_validation(cfg, renderer_name, options)] if cfg.validation_examples != 0 else [],
+        eval_every=cfg.eval_every,
+        save_every=cfg.save_every,
+        num_groups_to_log=cfg.num_groups_to_log,
+        wandb_project=cfg.wandb_project,
+        wandb_name=cfg.wandb_name,
+        log_path=cfg.log_path,
+    )
+
+
+def _validation(cfg: CLIConfig, renderer_name: str, options: dict[str, Any]) -> Callable[[], ValidationScores]:
+    benchmark = SciSciBenchmark(cfg.env, benchmark_name(cfg.env), cfg.dataset, "validation", options)
+
+    def build() -> ValidationScores:
+        renderer = renderer_of(renderer_name, cfg.model_name)
+        return ValidationScores(benchmark, renderer, cfg.max_tokens, cfg.validation_examples)
+
+    return build
+
+
+def run(cfg: CLIConfig) -> None:
+    """Train inside an engine that is open already."""
+    config = build_config(cfg)
+    cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
+    write_run_record(cfg.log_path, "rl", cfg, cfg.dataset)
+    asyncio.run(train.main(config))
+
+
+def main(cfg: CLIConfig) -> None:
+    """Open the engine and train."""
+    with open_engine(cfg.engine, cfg.checkpoints, cfg.seed):
+        run(cfg)
+
+
+if __name__ == "__main__":
+    main(chz.entrypoint(CLIConfig))

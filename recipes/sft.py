@@ -1,0 +1,186 @@
+"""Supervised fine-tuning on an environment's prompts, through `tinker_cookbook.supervised.train`.
+
+::
+
+    python -m scisci_gym.recipes.sft dataset=runs/data model_name=runs/model log_path=runs/sft answers=gold
+
+`answers=gold` is the supervised baseline. `answers=random` teaches the answer format and nothing else: it is the start
+of an RL run that has to find out the rest by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import chz
+import tinker
+from tinker_cookbook import cli_utils
+from tinker_cookbook.renderers import Message, Renderer
+from tinker_cookbook.supervised import train
+from tinker_cookbook.supervised.data import conversation_to_datum
+from tinker_cookbook.supervised.types import SupervisedDataset, SupervisedDatasetBuilder
+from tinker_cookbook.utils.lr_scheduling import LRSchedule
+
+from ..datasets.store import load_papers
+from ..envs.base import Example
+from ..envs.groups import renderer_of
+from ..envs.registry import make, spec
+from .engines import open_engine
+from .models import learning_rate_for, renderer_name_for
+from .options import parse_options
+from .run_record import write_run_record
+
+Answers = Literal["gold", "random"]
+
+
+class ConversationDataset(SupervisedDataset):
+    """Batches of conversations, reshuffled every epoch; the loss is on the assistant's messages."""
+
+    def __init__(self, conversations: list[list[Message]], renderer: Renderer, batch_size: int, max_length: int | None):
+        if len(conversations) < batch_size:
+            raise ValueError(f"{len(conversations)} conversations do not fill a batch of {batch_size}")
+        self.conversations, self.renderer = conversations, renderer
+        self.batch_size, self.max_length = batch_size, max_length
+        self.order = list(range(len(conversations)))
+
+    def __len__(self) -> int:
+        return len(self.conversations) // self.batch_size
+
+    def get_batch(self, index: int) -> list[tinker.Datum]:
+        chosen = self.order[index * self.batch_size : (index + 1) * self.batch_size]
+        return [conversation_to_datum(self.conversations[at], self.renderer, self.max_length) for at in chosen]
+
+    def set_epoch(self, seed: int = 0) -> None:
+        self.order = list(range(len(self.conversations)))
+        random.Random(seed).shuffle(self.order)
+
+
+@chz.chz
+class SupervisedEnvBuilder(SupervisedDatasetBuilder):
+    """Prompts of an environment with answers to imitate.
+
+    Parameters
+    ----------
+    answers : "gold" | "random"
+        ``random``: an answer drawn from all gold answers that occur, each as likely as the others.
+    rows : int or None
+        Examples of the training split to use; None for all.
+    """
+
+    env_id: str
+    dataset: str
+    renderer_name: str
+    tokenizer_name: str
+    options: dict = chz.field(default_factory=dict)
+    answers: Answers = "gold"
+    rows: int | None = None
+    batch_size: int = 48
+    max_length: int | None = None
+    seed: int = 0
+
+    def __call__(self) -> tuple[SupervisedDataset, SupervisedDataset | None]:
+        renderer = renderer_of(self.renderer_name, self.tokenizer_name)
+        # The cookbook calls builders from inside its event loop, where another loop can only run in its own thread.
+        with ThreadPoolExecutor(1) as pool:
+            conversations = pool.submit(asyncio.run, self.conversations("train", self.rows)).result()
+        return ConversationDataset(conversations, renderer, self.batch_size, self.max_length), None
+
+    async def conversations(self, split: str, rows: int | None) -> list[list[Message]]:
+        """Prompts with answers, shuffled by the seed."""
+        rng = random.Random(self.seed)
+        examples: list[Example] = spec(self.env_id).examples(load_papers(self.dataset, split), self.seed)
+        rng.shuffle(examples)
+        envs = [make(self.env_id, *example, **self.options) for example in examples[:rows]]
+        distinct = sorted({env.gold_answer() for env in envs})
+        return [
+            [
+                *await env.initial_observation(),
+                Message(
+                    role="assistant", content=env.gold_answer() if self.answers == "gold" else rng.choice(distinct)
+                ),
+            ]
+            for env in envs
+        ]
+
+
+@chz.chz
+class CLIConfig:
+    """Options of the recipe; every field is a ``name=value`` argument."""
+
+    env: str = "disruption-v0"
+    env_options: str = ""
+    dataset: str
+    answers: Answers = "gold"
+    rows: int | None = None
+    model_name: str
+    renderer_name: str | None = None
+    load_checkpoint_path: str | None = None
+    lora_rank: int = 32
+    learning_rate: float | None = None
+    lr_schedule: LRSchedule = "linear"
+    num_epochs: int = 1
+    batch_size: int = 48
+    max_length: int | None = 32768
+    seed: int = 0
+    log_path: str
+    engine: str | None = None
+    checkpoints: str = "runs/checkpoints"
+    save_every: int = 0
+    wandb_project: str | None = None
+    wandb_name: str | None = None
+    behavior_if_log_dir_exists: cli_utils.LogdirBehavior = "resume"
+
+
+def build_config(cfg: CLIConfig) -> train.Config:
+    """The cookbook's configuration for ours."""
+    renderer_name = renderer_name_for(cfg.model_name, cfg.renderer_name)
+    builder = SupervisedEnvBuilder(
+        env_id=cfg.env,
+        dataset=cfg.dataset,
+        renderer_name=renderer_name,
+        tokenizer_name=cfg.model_name,
+        options=parse_options(cfg.env, cfg.env_options),
+        answers=cfg.answers,
+        rows=cfg.rows,
+        batch_size=cfg.batch_size,
+        max_length=cfg.max_length,
+        seed=cfg.seed,
+    )
+    return train.Config(
+        recipe_name=f"scisci_gym_sft_{cfg.env}",
+        dataset_builder=builder,
+        model_name=cfg.model_name,
+        renderer_name=renderer_name,
+        load_checkpoint_path=cfg.load_checkpoint_path,
+        lora_rank=cfg.lora_rank,
+        learning_rate=learning_rate_for(cfg.model_name, cfg.learning_rate),
+        lr_schedule=cfg.lr_schedule,
+        num_epochs=cfg.num_epochs,
+        save_every=cfg.save_every,
+        eval_every=0,
+        infrequent_eval_every=0,
+        wandb_project=cfg.wandb_project,
+        wandb_name=cfg.wandb_name,
+        log_path=cfg.log_path,
+    )
+
+
+def run(cfg: CLIConfig) -> None:
+    """Train inside an engine that is open already."""
+    config = build_config(cfg)
+    cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
+    write_run_record(cfg.log_path, "sft", cfg, cfg.dataset)
+    asyncio.run(train.main(config))
+
+
+def main(cfg: CLIConfig) -> None:
+    """Open the engine and train."""
+    with open_engine(cfg.engine, cfg.checkpoints, cfg.seed):
+        run(cfg)
+
+
+if __name__ == "__main__":
+    main(chz.entrypoint(CLIConfig))
