@@ -3,9 +3,9 @@
 import json
 import logging
 import os
-from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -63,6 +63,73 @@ def serve(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     run(options)
+
+
+@app.command("init-model")
+def init_model_command(
+    out: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
+    corpus: Annotated[
+        Path, typer.Option(help="A dataset folder (parquet under data/), or a .parquet, .jsonl or .txt file.")
+    ],
+    whole_words: Annotated[str, typer.Option(help="Comma-separated words that become one token each.")],
+    answers: Annotated[str | None, typer.Option(help="Comma-separated answers; default: the whole words.")] = None,
+    columns: Annotated[str, typer.Option(help="Columns joined into a document.")] = "title,abstract",
+    frame: Annotated[str, typer.Option(help="User message; {text} is replaced by the document.")] = "{text}",
+    split: Annotated[str, typer.Option(help="Split of a dataset folder to train on.")] = "train",
+    label_column: Annotated[
+        str | None, typer.Option(help="Labels of the probe's split; without it there is no gate.")
+    ] = None,
+    probe_split: Annotated[str, typer.Option(help="Split of the probe.")] = "validation",
+    limit: Annotated[int | None, typer.Option(help="Use this many documents at most.")] = None,
+    steps: Annotated[int, typer.Option(help="Steps of a round of pre-training.")] = 800,
+    batch_size: Annotated[int, typer.Option(help="Documents per step.")] = 16,
+    learning_rate: Annotated[float, typer.Option(help="Peak learning rate.")] = 5e-3,
+    seed: Annotated[int, typer.Option(help="Seed of weights, order and answers.")] = 0,
+    vocab_size: Annotated[int, typer.Option(help="Tokens in all.")] = 1024,
+    hidden_size: Annotated[int, typer.Option(help="Width.")] = 128,
+    intermediate_size: Annotated[int, typer.Option(help="Width of the feed-forward layers.")] = 384,
+    layers: Annotated[int, typer.Option(help="Layers.")] = 2,
+    heads: Annotated[int, typer.Option(help="Attention heads.")] = 4,
+    kv_heads: Annotated[int, typer.Option(help="Key-value heads.")] = 2,
+    threads: Annotated[int | None, typer.Option(help="Torch threads.")] = None,
+) -> None:
+    """Make a tiny Qwen3 model with its own tokenizer and pre-train it briefly on a corpus."""
+    from .corpus import read_labelled, read_texts
+    from .init_model import init_model
+
+    if "{text}" not in frame:
+        raise typer.BadParameter("the frame has no {text}", param_hint="--frame")
+    names = _words(columns)
+    try:
+        texts = read_texts(corpus, names, split, limit)
+        probe = read_labelled(corpus, names, label_column, probe_split, limit) if label_column else None
+        report = init_model(
+            out,
+            [frame.replace("{text}", text) for text in texts],
+            answers=_words(answers) if answers else None,
+            whole_words=_words(whole_words),
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            seed=seed,
+            vocab_size=vocab_size,
+            hidden_size=hidden_size,
+            intermediate_size=intermediate_size,
+            layers=layers,
+            heads=heads,
+            kv_heads=kv_heads,
+            probe=[(frame.replace("{text}", text), label) for text, label in probe] if probe else None,
+            threads=threads,
+        )
+    except (ValueError, FileNotFoundError) as error:
+        raise typer.BadParameter(str(error)) from error
+    typer.echo(json.dumps(asdict(report), indent=1))
+    if not report.reached:
+        raise typer.Exit(code=1)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 if __name__ == "__main__":

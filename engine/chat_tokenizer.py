@@ -1,0 +1,83 @@
+"""A small byte-level BPE tokenizer with Qwen's chat tokens, trained on the corpus of a tiny model."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+
+CHAT_TEMPLATE = (
+    "{% for m in messages %}{{ '\\n' if not loop.first else '' }}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>"
+    "{% endfor %}{% if add_generation_prompt %}\n<|im_start|>assistant\n{% endif %}"
+)
+"""What the cookbook's `qwen3_instruct` renderer writes."""
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int, whole_words: Sequence[str] = ()) -> PreTrainedTokenizerFast:
+    """Train a tokenizer in which every word of `whole_words` is one token, with and without a space before it.
+
+    Parameters
+    ----------
+    texts
+        The corpus.
+    vocab_size
+        Tokens in all: 256 bytes, 3 special tokens, the whole words, and as many merges as are left.
+    whole_words
+        Words without spaces or punctuation inside, as the model shall answer them.
+
+    Raises
+    ------
+    ValueError
+        If `vocab_size` is too small, or a word is split before BPE sees it ("a-b", "two words").
+    """
+    forms = list(dict.fromkeys(form for word in whole_words for form in (word, f" {word}")))
+    smallest = 256 + 3 + 8 * len(forms)
+    if vocab_size < smallest:
+        raise ValueError(
+            f"vocab_size {vocab_size} is too small for 256 bytes and {len(forms)} whole words; use {smallest} or more"
+        )
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    for form in forms:
+        if len(pieces := byte_level.pre_tokenize_str(form)) != 1:
+            raise ValueError(f"{form.strip()!r} cannot be one token: it splits into {[piece for piece, _ in pieces]}")
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = byte_level
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - 8 * len(forms),
+        special_tokens=[END_OF_TEXT, TURN_START, TURN_END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, trainer)
+    bpe = _with_whole_words(bpe, forms)
+    bpe.pre_tokenizer, bpe.decoder = byte_level, decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        eos_token=TURN_END,
+        pad_token=END_OF_TEXT,
+        additional_special_tokens=[TURN_START],
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def _with_whole_words(bpe: Tokenizer, forms: Sequence[str]) -> Tokenizer:
+    """Add merges that join the pieces of each form.
+
+    They come last, so they rank below all learned merges: a word falls into the pieces it always did, and those are then joined
+    from the left. Words that contain a form ("nonneutral") may now end in its token, which changes nothing for the form.
+    """
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    for form in forms:
+        while len(pieces := bpe.encode(form, add_special_tokens=False).tokens) > 1:
+            state = json.loads(bpe.to_str())
+            model = state["model"]
+            joined = pieces[0] + pieces[1]
+            model["vocab"].setdefault(joined, len(model["vocab"]))
+            model["merges"].append([pieces[0], pieces[1]])
+            bpe = Tokenizer.from_str(json.dumps(state))
+            bpe.pre_tokenizer = byte_level
+    return bpe

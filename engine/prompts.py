@@ -1,0 +1,41 @@
+"""Prompts and answers in the chat frame, as token ids."""
+
+from collections.abc import Mapping, Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from .chat_tokenizer import TURN_END, TURN_START
+
+Prompt = str | Sequence[Mapping[str, str]]
+"""One user message, or a list of ``{"role": ..., "content": ...}``."""
+
+
+def messages(prompt: Prompt) -> list[tuple[str, str]]:
+    """(role, content) of every message."""
+    if isinstance(prompt, str):
+        return [("user", prompt)]
+    return [(message["role"], message["content"]) for message in prompt]
+
+
+def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
+    """The prompt up to and with the assistant's header, token by token as the `qwen3_instruct` renderer makes it.
+
+    Header, content and end are encoded apart, and special tokens inside a content are plain text.
+    """
+    end = tokenizer.convert_tokens_to_ids(TURN_END)
+    ids: list[int] = []
+    for i, (role, content) in enumerate(messages(prompt)):
+        ids += _encode(tokenizer, f"{chr(10) if i else ''}{TURN_START}{role}\n")
+        ids += tokenizer.encode(content, add_special_tokens=False, split_special_tokens=True)
+        ids.append(end)
+    return ids + _encode(tokenizer, f"\n{TURN_START}assistant\n")
+
+
+def answer_ids(tokenizer: PreTrainedTokenizerBase, answer: str) -> list[int]:
+    """The assistant's answer and the end of its turn."""
+    content = tokenizer.encode(answer, add_special_tokens=False, split_special_tokens=True)
+    return [*content, tokenizer.convert_tokens_to_ids(TURN_END)]
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    return tokenizer.encode(text, add_special_tokens=False)
