@@ -9,14 +9,17 @@ from typing import Any, Literal, get_args
 
 DisruptionLabel = Literal["disruptive", "consolidating", "neutral"]
 NoveltyLabel = Literal["novel", "conventional", "balanced"]
+HitLabel = Literal["hit", "ordinary"]
 LabelScheme = Literal["threshold", "quantile", "uzzi"]
 
 DISRUPTION_LABELS: tuple[str, ...] = get_args(DisruptionLabel)
 NOVELTY_LABELS: tuple[str, ...] = get_args(NoveltyLabel)
+HIT_LABELS: tuple[str, ...] = get_args(HitLabel)
 LABEL_SCHEMES: tuple[str, ...] = get_args(LabelScheme)
 
 DISRUPTION_THRESHOLD = 0.1
 NOVELTY_CUT = 2 / 3
+HIT_CUT = 0.95
 FIRST_YEAR, LAST_YEAR = 1800, 2100
 
 
@@ -53,6 +56,17 @@ def novelty_label(novelty_score: float, conventionality_score: float) -> Novelty
     return "novel" if is_novel else "conventional"
 
 
+def hit_label(citation_percentile: float) -> HitLabel:
+    """A hit is a paper that at least 95 % of its field and year are cited less than, within five years.
+
+    Examples
+    --------
+    >>> hit_label(0.97), hit_label(0.5)
+    ('hit', 'ordinary')
+    """
+    return "hit" if citation_percentile >= HIT_CUT else "ordinary"
+
+
 @dataclass(frozen=True)
 class Paper:
     """One paper. Frozen; every field is checked when it is made.
@@ -87,6 +101,8 @@ class Paper:
         Cut of the ``threshold`` scheme.
     n_i, n_j, n_k : int >= 0 or None
         The counts that `cd_index` is made of.
+    citation_percentile : float in [0, 1], or None where unknown
+        Share of the papers of its field and year that were cited less often within five years of publication.
 
     Raises
     ------
@@ -123,6 +139,7 @@ class Paper:
     n_i: int | None = None
     n_j: int | None = None
     n_k: int | None = None
+    citation_percentile: float | None = None
 
     def __post_init__(self) -> None:
         _require_text("openalex_id", self.openalex_id)
@@ -142,6 +159,7 @@ class Paper:
         _require_score("cd_threshold", self.cd_threshold, 0.0)
         _require_score("novelty_score", self.novelty_score, 0.0)
         _require_score("conventionality_score", self.conventionality_score, 0.0)
+        _require_score("citation_percentile", self.citation_percentile, 0.0)
         _require_choice("label_scheme", self.label_scheme, LABEL_SCHEMES, optional=False)
         _require_choice("disruption_label", self.disruption_label, DISRUPTION_LABELS)
         _require_choice("novelty_label", self.novelty_label, NOVELTY_LABELS)
@@ -165,6 +183,11 @@ class Paper:
                 f"{name}={given!r} contradicts {because}, which is {implied!r} under label_scheme="
                 f"{self.label_scheme!r}; leave {name} out or set the label_scheme it was made with"
             )
+
+    @property
+    def hit_label(self) -> HitLabel | None:
+        """Whether it became one of the most cited 5 % of its field and year; None where that is unknown."""
+        return None if self.citation_percentile is None else hit_label(self.citation_percentile)
 
     def to_row(self) -> dict[str, Any]:
         """Plain columns for a table; `Paper.from_row` is its exact inverse."""

@@ -49,6 +49,7 @@ FEATURES = Features(
         "n_i": Value("int64"),
         "n_j": Value("int64"),
         "n_k": Value("int64"),
+        "citation_percentile": Value("float64"),
     }
 )
 
