@@ -9,6 +9,7 @@ import numpy as np
 from .kernel import kernel, run_chunks, thread_count
 
 MOST_PARTS = 16
+ROWS_IN_CACHE = 1_250_000
 
 
 def reference_rows(
@@ -31,7 +32,7 @@ def reference_rows(
     """
     count = np.zeros(n_papers, np.int64)
     ranges = _ranges(n_papers, threads)
-    tallies = np.zeros((len(ranges), 2), np.int64)
+    tallies = np.zeros((len(ranges), 2), np.int64)  # unknown, self-citations
     run_chunks(_count, [(citing, cited, *r, count, tallies[i]) for i, r in enumerate(ranges)], threads)
     indptr = _pointers(count)
     indices = np.empty(indptr[-1], np.int32)
@@ -43,8 +44,7 @@ def reference_rows(
     if duplicates:
         _compact(indptr, kept, indices)
         indices = indices[: kept[-1]]
-    unknown = int(np.count_nonzero((citing < 0) | (cited < 0)))
-    return kept, indices, (unknown, int(tallies[:, 1].sum()), duplicates)
+    return kept, indices, (int(tallies[0, 0]), int(tallies[:, 1].sum()), duplicates)
 
 
 def transposed_rows(
@@ -80,8 +80,11 @@ def _pointers(count: np.ndarray) -> np.ndarray:
 
 
 def _ranges(n_papers: int, threads: int | None, per_thread: int = 1) -> list[tuple[int, int]]:
-    """Ranges of rows; each is filled by one thread, which reads all edges and takes those of its rows."""
-    parts = min(thread_count(threads), MOST_PARTS) * per_thread
+    """Ranges of rows; each is filled by one thread, which reads all edges and takes those of its rows.
+
+    Reading all edges again costs less than writing to rows that are spread over more memory than the caches hold.
+    """
+    parts = max(min(thread_count(threads), MOST_PARTS), n_papers // ROWS_IN_CACHE) * per_thread
     cuts = np.linspace(0, n_papers, parts + 1).astype(np.int64)
     return [(int(low), int(high)) for low, high in pairwise(cuts)]
 
@@ -90,7 +93,9 @@ def _ranges(n_papers: int, threads: int | None, per_thread: int = 1) -> list[tup
 def _count(citing, cited, low, high, count, tally):
     for e in range(citing.size):
         c = citing[e]
-        if low <= c < high and cited[e] >= 0:
+        if c < 0 or cited[e] < 0:
+            tally[0] += 1
+        elif low <= c < high:
             if c == cited[e]:
                 tally[1] += 1
             else:

@@ -1,0 +1,185 @@
+"""Null networks for atypicality: the reference lists of one year, rewired at random, and how often pairs occur in them.
+
+Both nulls keep how many references each paper makes to each cited year. Every sample draws from its own random stream,
+named by seed, citing year and sample, so the result depends on nothing else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kernel import kernel
+from .venue_pairs import VenuePairs, YearSlots, paper_ends, sort_and_bucket
+
+# Swap attempts per reference between two samples of the `switch` chain.
+SWEEPS = 10
+
+
+def sampled_moments(
+    slots: YearSlots, pairs: VenuePairs, null: str, samples: int, seed: int, year: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and sum of squares, over null networks, of how often each observed pair occurs; int64 arrays (Q,)."""
+    total, squares = np.zeros(pairs.columns.size, np.int64), np.zeros(pairs.columns.size, np.int64)
+    size, n_venues = slots.venue.size, slots.venues.size
+    ends, ordered, bucket = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
+    heads, dense = np.zeros(n_venues + 1, np.int64), np.zeros(n_venues, np.int32)
+    paper_ends(slots.indptr, ends)
+    for sampled in null_networks(slots, null, samples, seed, year):
+        sort_and_bucket(slots.indptr, sampled, ordered, heads, bucket)
+        _add_counts(ordered, ends, heads, bucket, dense, pairs.indptr, pairs.columns, total, squares)
+    return total, squares
+
+
+def null_networks(slots: YearSlots, null: str, samples: int, seed: int, year: int):
+    """Yield the venue of every slot in each null network; int32 array (M,), overwritten by the next.
+
+    Parameters
+    ----------
+    slots : YearSlots
+    null : {"shuffle", "switch"}
+        ``shuffle`` permutes venues inside a cell. ``switch`` exchanges the cited papers of two references of a cell,
+        unless a paper would then cite another twice; it keeps how often each paper is cited.
+    samples, seed, year : int
+    """
+    by_cell = np.argsort(slots.cell, kind="stable").astype(np.int32)
+    bounds = np.searchsorted(slots.cell[by_cell], np.arange(slots.cells.size + 1))
+    sampled = np.empty_like(slots.venue)
+    if null == "shuffle":
+        values = np.empty_like(slots.venue)
+        for sample in range(samples):
+            _shuffle(slots.venue, by_cell, bounds, random_state(seed, year, sample), values, sampled)
+            yield sampled
+        return
+    paper = np.repeat(np.arange(slots.papers.size, dtype=np.int32), np.diff(slots.indptr))[by_cell]
+    first, stop = _same_paper(paper, bounds)
+    cited, venue = slots.cited[by_cell], slots.venue[by_cell]
+    for sample in range(samples):
+        _switch(cited, venue, bounds, first, stop, SWEEPS, random_state(seed, year, sample))
+        sampled[by_cell] = venue
+        yield sampled
+
+
+def expected_counts(slots: YearSlots, pairs: VenuePairs) -> np.ndarray:
+    """Exact mean under `shuffle` of how often each observed pair occurs; float64 array (Q,).
+
+    With ``m_c`` slots in cell c, ``k_cj`` of them at venue j and ``S_cd`` pairs of slots of one paper in cells c and d, a
+    pair of slots in two cells is {i, j} with probability ``(k_ci k_dj + k_cj k_di) / (m_c m_d)``, and one inside a cell
+    with ``2 k_ci k_cj / (m_c (m_c - 1))``, or ``k_ci (k_ci - 1) / (m_c (m_c - 1))`` where i = j.
+    """
+    n_cells = slots.cells.size
+    together = np.zeros((n_cells, n_cells))
+    _count_cells(slots.indptr, slots.cell, together)
+    size = np.bincount(slots.cell, minlength=n_cells).astype(np.float64)
+    weight = together / np.outer(size, size)
+    inside = np.diag(together) / np.maximum(size * (size - 1), 1)
+    np.fill_diagonal(weight, 2 * inside)
+    k = np.zeros((slots.venues.size, n_cells))
+    np.add.at(k, (slots.venue, slots.cell), 1.0)
+    mean = np.empty(pairs.columns.size)
+    _expected(k, k @ weight, inside, pairs.indptr, pairs.columns, mean)
+    return mean
+
+
+def random_state(seed: int, *stream: int) -> np.ndarray:
+    """State of a random stream, uint64 (1,), for `uniform`; streams of different names are independent."""
+    return np.random.SeedSequence([seed, *stream]).generate_state(1, np.uint64)
+
+
+@kernel
+def uniform(state):
+    """Next number in [0, 1) of a SplitMix64 stream (Steele, Lea & Flood 2014)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return (z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def _shuffle(venue, by_cell, bounds, state, values, sampled):
+    for k in range(by_cell.size):
+        values[k] = venue[by_cell[k]]
+    for c in range(bounds.size - 1):
+        low = bounds[c]
+        for k in range(bounds[c + 1] - 1, low, -1):
+            j = low + int(uniform(state) * (k - low + 1))
+            values[k], values[j] = values[j], values[k]
+    for k in range(by_cell.size):
+        sampled[by_cell[k]] = values[k]
+
+
+def _same_paper(paper: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For slots in cell order: the range of slots of the same cell and paper."""
+    new = np.ones(paper.size, bool)
+    new[1:] = paper[1:] != paper[:-1]
+    new[bounds[:-1]] = True
+    starts = np.append(np.flatnonzero(new), paper.size).astype(np.int32)
+    group = np.cumsum(new) - 1
+    return starts[group], starts[group + 1]
+
+
+@kernel
+def _switch(cited, venue, bounds, first, stop, sweeps, state):
+    for c in range(bounds.size - 1):
+        low, size = bounds[c], bounds[c + 1] - bounds[c]
+        for _ in range(sweeps * size):
+            a = low + int(uniform(state) * size)
+            b = low + int(uniform(state) * size)
+            if first[a] == first[b] or cited[a] == cited[b]:
+                continue
+            free = True
+            for i in range(first[a], stop[a]):
+                free &= cited[i] != cited[b]
+            for i in range(first[b], stop[b]):
+                free &= cited[i] != cited[a]
+            if free:
+                cited[a], cited[b] = cited[b], cited[a]
+                venue[a], venue[b] = venue[b], venue[a]
+
+
+@kernel
+def _add_counts(ordered, ends, heads, bucket, dense, indptr, columns, total, squares):
+    for v in range(heads.size - 1):
+        visits = 0
+        for b in range(heads[v], heads[v + 1]):
+            s = bucket[b]
+            visits += ends[s] - s - 1
+            for i in range(s + 1, ends[s]):
+                dense[ordered[i]] += 1
+        for q in range(indptr[v], indptr[v + 1]):
+            n = np.int64(dense[columns[q]])
+            total[q] += n
+            squares[q] += n * n
+        if visits > dense.size // 16:
+            dense[v:] = 0
+        else:
+            for b in range(heads[v], heads[v + 1]):
+                s = bucket[b]
+                for i in range(s + 1, ends[s]):
+                    dense[ordered[i]] = 0
+
+
+@kernel
+def _count_cells(indptr, cell, together):
+    for k in range(indptr.size - 1):
+        for s in range(indptr[k], indptr[k + 1]):
+            for i in range(s + 1, indptr[k + 1]):
+                together[cell[s], cell[i]] += 1
+                if cell[s] != cell[i]:
+                    together[cell[i], cell[s]] += 1
+
+
+@kernel
+def _expected(k, k_weight, inside, indptr, columns, mean):
+    for i in range(indptr.size - 1):
+        for q in range(indptr[i], indptr[i + 1]):
+            j = columns[q]
+            value = 0.0
+            for c in range(k.shape[1]):
+                value += k_weight[i, c] * k[j, c]
+            if i == j:
+                value /= 2
+                for c in range(k.shape[1]):
+                    value -= inside[c] * k[i, c]
+            mean[q] = value
