@@ -106,6 +106,16 @@ class Backend:
             )
         return self.models[model_id]
 
+    def seeded(self, spec: LoraSpec, number: int) -> LoraSpec:
+        """`spec` with a seed: without one, the server's seed and the model's number in its session decide.
+
+        The cookbook sends none, and a run could not be repeated.
+        """
+        if spec.seed is not None or self.options.seed is None:
+            return spec
+        digest = hashlib.blake2b(f"adapter:{self.options.seed}:{number}".encode(), digest_size=4).digest()
+        return replace(spec, seed=int.from_bytes(digest, "little"))
+
     def create_model(self, model_id: str, base_model: str, spec: LoraSpec, metadata: dict[str, Any]) -> TrainingModel:
         if model_id in self.models:
             raise RequestError(f"model_id {model_id!r} exists already")

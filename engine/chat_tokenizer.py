@@ -10,7 +10,7 @@ END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>
 
 CHAT_TEMPLATE = (
     "{% for m in messages %}{{ '\\n' if not loop.first else '' }}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>"
-    "{% endfor %}{% if add_generation_prompt %}\n<|im_start|>assistant\n{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '\\n<|im_start|>assistant\\n' }}{% endif %}"
 )
 """What the cookbook's `qwen3_instruct` renderer writes."""
 

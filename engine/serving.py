@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from aiohttp import web
+from transformers.utils.logging import disable_progress_bar
 
 from .backend import Backend, EngineOptions
 from .checkpoints import CheckpointStore
@@ -80,6 +81,7 @@ class ServeOptions:
 def build_server(options: ServeOptions) -> Server:
     """A server that is not listening yet. Sets the number of torch threads of this process."""
     torch.set_num_threads(choose_threads(options.threads))
+    disable_progress_bar()
     device, dtype = choose_device(options.device, options.dtype)
     engine = EngineOptions(
         models={name: Path(folder) for name, folder in options.models.items()},
