@@ -1,5 +1,7 @@
 """A preallocated key-value cache: slots are written in place, so a decoding step copies one token and not the whole past."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -18,8 +20,9 @@ class SlotLayer(CacheLayerMixin):
         self.length = length
 
     @classmethod
-    def from_filled(cls, keys: Tensor, values: Tensor) -> "SlotLayer":
-        layer = cls(keys.shape[-2])
+    def of(cls, keys: Tensor, values: Tensor, length: int) -> "SlotLayer":
+        """A layer on existing tensors, of which the first `length` slots are filled."""
+        layer = cls(length)
         layer.keys, layer.values, layer.is_initialized = keys, values, True
         return layer
 
@@ -71,7 +74,7 @@ class SlotCache(Cache):
     """A `SlotLayer` for every layer of the model."""
 
     def __init__(self, layers: list[SlotLayer]) -> None:
-        super().__init__(layers=list[CacheLayerMixin](layers))
+        super().__init__(layers=[*layers])
         self.slots = layers
 
     @classmethod
@@ -88,16 +91,11 @@ class SlotCache(Cache):
 
     def select_rows(self, rows: Tensor) -> "SlotCache":
         """A cache of the rows at `rows` (int64, any number of repeats): a copy."""
-        return SlotCache(
-            [SlotLayer.from_filled(k.index_select(0, rows), v.index_select(0, rows)) for k, v in self._kv()]
-        )
+        return self._map(lambda tensor: tensor.index_select(0, rows))
 
     def narrow_rows(self, start: int, count: int) -> "SlotCache":
         """A view of `count` rows from `start`: what is written through it lands here."""
-        views = [SlotLayer.from_filled(k.narrow(0, start, count), v.narrow(0, start, count)) for k, v in self._kv()]
-        for view, layer in zip(views, self.slots, strict=True):
-            view.length = layer.length
-        return SlotCache(views)
+        return self._map(lambda tensor: tensor.narrow(0, start, count))
 
     def advance(self, slots: int = 1) -> None:
         """Count `slots` more as filled, after views have written them."""
@@ -108,14 +106,15 @@ class SlotCache(Cache):
     def stack(caches: list["SlotCache"]) -> "SlotCache":
         """The rows of several caches of the same length, one after the other."""
         layers = []
-        for parts in zip(*(cache._kv() for cache in caches), strict=True):
-            keys, values = torch.cat([k for k, _ in parts]), torch.cat([v for _, v in parts])
-            layers.append(SlotLayer.from_filled(keys, values))
+        for parts in zip(*(cache.slots for cache in caches), strict=True):
+            keys, values = (torch.cat(tensors) for tensors in zip(*map(_filled, parts), strict=True))
+            layers.append(SlotLayer.of(keys, values, parts[0].length))
         return SlotCache(layers)
 
-    def _kv(self) -> list[tuple[Tensor, Tensor]]:
-        out = []
-        for layer in self.slots:
-            assert layer.keys is not None and layer.values is not None
-            out.append((layer.keys, layer.values))
-        return out
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "SlotCache":
+        return SlotCache([SlotLayer.of(*map(change, _filled(layer)), layer.length) for layer in self.slots])
+
+
+def _filled(layer: SlotLayer) -> tuple[Tensor, Tensor]:
+    assert layer.keys is not None and layer.values is not None, "the cache is empty"
+    return layer.keys, layer.values
