@@ -22,6 +22,10 @@ from .splits import SPLITS, SplitYears, closed_split_years, later_copies, public
 from .store import content_hash, save_dataset
 
 
+class NoRoomForSplit(BadInput):
+    """The years of the labelled papers do not allow the kind of split that was asked for."""
+
+
 @dataclass(frozen=True)
 class BuildOptions:
     """How a dataset is cut out of its works.
@@ -182,7 +186,7 @@ def _split_years(years: np.ndarray, options: BuildOptions, closed_by: int) -> Sp
         return fixed
     choose = closed_split_years(years, window) if options.split == "closed" else publication_split_years(years)
     if choose is None:
-        raise BadInput(
+        raise NoRoomForSplit(
             f"labelled papers of {years.min()}-{years.max()} (windows of {window} years, data complete to {closed_by}) "
             f"leave no room for a {options.split} split; shorten --window, or use --split publication, which lets "
             "training labels see the years of the test papers and says so in the card"
