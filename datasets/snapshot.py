@@ -1,61 +1,175 @@
-"""Reading a folder in OpenAlex snapshot layout: gzip JSON lines -> works table, every record accounted for."""
+"""An OpenAlex works snapshot on disk: its parts, its manifest, and the works in a part, every record accounted for."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import orjson
 import pyarrow as pa
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .works import WORKS_SCHEMA, UnusableWork, work_row
+try:
+    # Decompresses gzip in half the time of zlib.
+    from isal import igzip as fast_gzip
+    from isal.isal_zlib import IsalError
+except ImportError:
+    fast_gzip, IsalError = gzip, zlib.error
 
-BATCH_ROWS = 20_000
+from .decode import BadInput, decode_block
+from .parquet_works import parquet_batches
+from .progress import reading_bar
+from .retired import retired_ids
+from .works import WORKS_SCHEMA
+from .works_table import WorksTable
+
+__all__ = ["BadInput", "Part", "parts_of", "read_part", "read_works", "works_folder"]
+
+BLOCK_BYTES = 1 << 20
+NAMES = ("*.gz", "*.jsonl", "*.json", "*.parquet")
 
 
-class BadInput(ValueError):
-    """Input that needs a decision by the user. The message names the file, the line and the way on."""
+@dataclass(frozen=True)
+class Part:
+    """One file of a snapshot.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Path below the works folder, such as ``updated_date=2026-01-31/part_0003.gz``.
+    size : int
+        Bytes on disk.
+    records : int or None
+        How many records the manifest says it has.
+    """
+
+    path: Path
+    name: str
+    size: int
+    records: int | None = None
 
 
-def work_files(folder: Path) -> list[Path]:
-    """The works files below a folder, in a fixed order: ``part_*`` / ``*.jsonl`` / ``*.json``, gzipped or plain.
+def works_folder(folder: Path) -> Path:
+    """Folder of the works inside a snapshot, given it or one above it (``data``, ``data/jsonl``, ...).
+
+    A snapshot may hold the same works twice, as JSON lines and as parquet; then the JSON lines are taken.
 
     Raises
     ------
     BadInput
-        If the folder is missing, is a file, or holds no such file.
+        If the folder is missing or is a file.
     """
     if not folder.exists():
         raise BadInput(f"no folder {folder}; give the folder of an OpenAlex works snapshot")
     if not folder.is_dir():
         raise BadInput(f"{folder} is a file; give the folder that holds it")
-    names = ("*.gz", "*.jsonl", "*.json")
-    files = sorted({path for name in names for path in folder.rglob(name) if path.is_file()})
-    if not files:
-        raise BadInput(f"no works in {folder}: looked for {', '.join(names)} below it")
-    return files
+    inside = ("works", "jsonl/works", "data/works", "data/jsonl/works", "parquet/works", "data/parquet/works")
+    return next((folder / below for below in inside if (folder / below).is_dir()), folder)
 
 
-def read_works(folder: Path, *, skip_bad: bool = False, progress: bool = True) -> tuple[pa.Table, Counter[str]]:
-    """Read every work below `folder`.
+def parts_of(folder: Path, *, skip_bad: bool = False, dropped: Counter[str] | None = None) -> list[Part]:
+    """Parts of a snapshot, in a fixed order, oldest ``updated_date`` first, checked against the manifest if it has one.
 
     Parameters
     ----------
     folder : Path
-        ``works/`` of a snapshot; the ``updated_date=*`` folders below it are walked in order.
+        As in `works_folder`.
     skip_bad : bool
-        What to do with damage (a truncated gzip, a line that is not JSON, a work without id or year): stop with a
-        message that names file and line, or drop the record and count it.
+        Count parts that the manifest lists but that are not there (``missing_file``) instead of stopping.
+    dropped : Counter, optional
+        Where they are counted.
+
+    Raises
+    ------
+    BadInput
+        No folder, no works in it, a part missing, or a part of another size than the manifest says.
+    """
+    folder = works_folder(folder)
+    found = {path for name in NAMES for path in folder.rglob(name) if path.is_file() and path.name != "manifest.json"}
+    if not found:
+        raise BadInput(f"no works in {folder}: looked for {', '.join(NAMES)} below it")
+    listed = _manifest(folder)
+    parts = []
+    for path in sorted(found):
+        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+        length, records = listed.pop(name, (None, None))
+        if length is not None and length != size and not skip_bad:
+            raise BadInput(
+                f"{path} has {size:,} bytes, its manifest says {length:,}; fetch it again, or pass --skip-bad to read "
+                "what is there"
+            )
+        parts.append(Part(path, name, size, records))
+    if listed and not skip_bad:
+        raise BadInput(
+            f"{len(listed)} of the parts in the manifest of {folder} are missing, the first is {min(listed)}; fetch "
+            "them, or pass --skip-bad to go on without"
+        )
+    if listed and dropped is not None:
+        dropped["missing_file"] += len(listed)
+    return parts
+
+
+def read_part(
+    part: Part, dropped: Counter[str], *, skip_bad: bool = False, advance: Callable[[int, int], object] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Stream the works of a part, a batch of about a megabyte of JSON at a time.
+
+    Parameters
+    ----------
+    part : Part
+    dropped : Counter
+        Counts records that are not in the batches, by reason.
+    skip_bad : bool
+        Count damage instead of stopping.
+    advance : callable, optional
+        Called with (bytes of the file, works) read since the last call.
+
+    Raises
+    ------
+    BadInput
+        Damage, or fewer or more records than the manifest says, unless `skip_bad`.
+    """
+    before, rows, done = dropped.total(), 0, 0
+    batches = parquet_batches(part.path, dropped, skip_bad) if part.path.suffix == ".parquet" else None
+    for batch, position in batches or _json_batches(part, dropped, skip_bad):
+        rows += len(batch)
+        if advance is not None:
+            advance(position - done, len(batch))
+            done = position
+        yield batch
+    records = rows + dropped.total() - before
+    if part.records is not None and records != part.records:
+        if not skip_bad:
+            raise BadInput(
+                f"{part.path} holds {records:,} records, its manifest says {part.records:,}; fetch it again, or pass "
+                "--skip-bad to keep what is there"
+            )
+        dropped["missing_record" if records < part.records else "unlisted_record"] += abs(part.records - records)
+    if advance is not None:
+        advance(part.size - done, 0)
+
+
+def read_works(folder: Path, *, skip_bad: bool = False, progress: bool = True) -> tuple[pa.Table, Counter[str]]:
+    """Read every work of a snapshot into memory; for one that is larger than that see `shards.convert`.
+
+    Parameters
+    ----------
+    folder : Path
+        ``works/`` of a snapshot, or a folder above it.
+    skip_bad : bool
+        What to do with damage (a truncated gzip, a line that is not JSON, a work without id): stop with a message
+        that names file and line, or drop the record and count it.
     progress : bool
         Whether to draw a progress bar over the compressed bytes.
 
     Returns
     -------
-    works : pyarrow.Table with `WORKS_SCHEMA`, one row per work id, in order of first appearance
+    works : pyarrow.Table with `WORKS_SCHEMA`, one row per work id: the last of those with the same id
     dropped : Counter
         Reason -> number of records that are not in the table. ``len(works) + dropped.total()`` is the number read.
 
@@ -63,64 +177,73 @@ def read_works(folder: Path, *, skip_bad: bool = False, progress: bool = True) -
     ------
     BadInput
     """
-    files = work_files(folder)
     dropped: Counter[str] = Counter()
+    parts = parts_of(folder, skip_bad=skip_bad, dropped=dropped)
     batches: list[pa.RecordBatch] = []
-    seen: set[int] = set()
-    columns = (TextColumn("reading works"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, disable=not progress, transient=True) as bar:
-        task = bar.add_task("", total=sum(path.stat().st_size for path in files))
-        for path in files:
-            rows = []
-            for where, line in _lines(path, skip_bad, dropped):
-                row = _row(where, line, skip_bad, dropped)
-                if row is None:
-                    continue
-                if row["work_id"] in seen:
-                    dropped["repeated_id"] += 1
-                    continue
-                seen.add(row["work_id"])
-                rows.append(row)
-                if len(rows) == BATCH_ROWS:
-                    batches.append(pa.RecordBatch.from_pylist(rows, WORKS_SCHEMA))
-                    rows = []
-            batches.append(pa.RecordBatch.from_pylist(rows, WORKS_SCHEMA))
-            bar.advance(task, path.stat().st_size)
-    if not seen:
-        raise BadInput(f"no usable work in {folder}: {dict(dropped) or 'the files are empty'}")
-    return pa.Table.from_batches(batches, WORKS_SCHEMA), dropped
+    with reading_bar(sum(part.size for part in parts), progress) as advance:
+        for part in parts:
+            batches += read_part(part, dropped, skip_bad=skip_bad, advance=advance)
+    works = WorksTable.of_table(pa.Table.from_batches(batches, WORKS_SCHEMA))
+    works = works.without_repeats(dropped).without_retired(retired_ids(works_folder(folder)), dropped)
+    if not works.num_rows:
+        raise BadInput(f"no usable work in {folder}: {dict(+dropped) or 'the files are empty'}")
+    return works.to_table(), +dropped
 
 
-def _lines(path: Path, skip_bad: bool, dropped: Counter[str]) -> Iterator[tuple[str, bytes]]:
-    """Non-empty lines with where they stand. A damaged archive ends the file, never silently."""
-    number = 0
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
+def _json_batches(part: Part, dropped: Counter[str], skip_bad: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Batches with the position in the file after each. A damaged archive ends the part, never silently."""
+    line, rest = 1, b""
+    with part.path.open("rb") as raw:
+        stream = fast_gzip.open(raw) if part.path.suffix == ".gz" else raw
         while True:
             try:
-                line = stream.readline()
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                block = stream.read(BLOCK_BYTES)
+            except (EOFError, gzip.BadGzipFile, zlib.error, IsalError) as error:
+                whole, rest = _whole_lines(rest)
+                at = line + whole.count(b"\n")
                 if not skip_bad:
                     raise BadInput(
-                        f"{path} is damaged after line {number} ({error}); fetch it again, or pass --skip-bad to "
+                        f"{part.path} is damaged after line {at - 1} ({error}); fetch it again, or pass --skip-bad to "
                         "keep the lines before the damage"
                     ) from error
                 dropped["damaged_file"] += 1
                 return
-            if not line:
+            whole, rest = _whole_lines(rest + block) if block else (rest, b"")
+            if whole:
+                batch = decode_block(whole, str(part.path), line, dropped, skip_bad=skip_bad)
+                line += whole.count(b"\n")
+                yield batch, raw.tell()
+            if not block:
                 return
-            number += 1
-            if line.strip():
-                yield f"{path} line {number}", line
 
 
-def _row(where: str, line: bytes, skip_bad: bool, dropped: Counter[str]) -> dict | None:
-    try:
-        return work_row(orjson.loads(line))
-    except orjson.JSONDecodeError as error:
-        reason, detail = "not_json", f"not JSON ({error})"
-    except UnusableWork as error:
-        reason, detail = error.reason, str(error)
-    if not skip_bad:
-        raise BadInput(f"{detail} ({where}); fix it or pass --skip-bad")
-    dropped[reason] += 1
-    return None
+def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
+    cut = data.rfind(b"\n") + 1
+    return data[:cut], data[cut:]
+
+
+def _manifest(folder: Path) -> dict[str, tuple[int | None, int | None]]:
+    """Part name -> (bytes, records) out of ``manifest`` in the works folder, or ``manifest.json`` in it or above it."""
+    for path in (folder / "manifest", folder / "manifest.json", folder.parent / "manifest.json"):
+        if path.is_file():
+            try:
+                return dict(_entries(json.loads(path.read_bytes()), folder.name))
+            except ValueError as error:
+                raise BadInput(f"{path} is not JSON ({error}); fetch it again or remove it") from error
+    return {}
+
+
+def _entries(node: Any, entity: str) -> Iterator[tuple[str, tuple[int | None, int | None]]]:
+    """Entries of a Redshift-style manifest, wherever they stand in it; those of other entities are left out."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _entries(item, entity)
+    elif isinstance(node, dict) and isinstance(node.get("url"), str):
+        url, meta = node["url"], node["meta"] if isinstance(node.get("meta"), dict) else node
+        if f"/{entity}/" in url:
+            yield url.split(f"/{entity}/", 1)[1], (meta.get("content_length"), meta.get("record_count"))
+        elif "://" not in url:
+            yield url, (meta.get("content_length"), meta.get("record_count"))
+    elif isinstance(node, dict):
+        for value in node.values():
+            yield from _entries(value, entity)

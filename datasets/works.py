@@ -31,8 +31,13 @@ WORKS_SCHEMA = pa.schema(
 """The works table: what every source (snapshot, API, synthetic) is brought to before anything is computed."""
 
 
+DAMAGE = frozenset({"damaged_file", "not_json", "not_an_object", "no_id"})
+"""Reasons that speak of a damaged source. They stop a build unless the user asks to skip them; other reasons are rules
+that real data is expected to meet, and are counted."""
+
+
 class UnusableWork(ValueError):
-    """A record that cannot even be a node of the citation graph. `reason` is the name the card counts it under."""
+    """A record that cannot be a node of the citation graph. `reason` is the name the card counts it under."""
 
     def __init__(self, reason: str, detail: str):
         super().__init__(detail)
@@ -77,10 +82,41 @@ def abstract_from_inverted_index(index: Any) -> str:
         for order, (word, positions) in enumerate(index.items())
         if isinstance(positions, list)
         for position in positions
-        if isinstance(position, int) and position >= 0
+        if isinstance(position, int) and not isinstance(position, bool) and position >= 0
     ]
     placed.sort()
     return " ".join(" ".join(word for _, _, word in placed).split())
+
+
+def reference_numbers(references: Any) -> list[int]:
+    """Numbers of the works in a `referenced_works` list; whatever in it is not an OpenAlex work id is left out."""
+    if not isinstance(references, list):
+        return []
+    return [number for reference in references if (number := short_id(reference)) is not None]
+
+
+def checked_node(identifier: Any, year: Any, updated: Any, is_xpac: Any) -> tuple[int, int]:
+    """Number and year of a work that can be a node of the citation graph.
+
+    Raises
+    ------
+    UnusableWork
+        ``no_id``, ``xpac``, ``no_year``, ``bad_year`` (outside 1800-2100) or ``future_year`` (more than a year after
+        the record was last updated: OpenAlex has works of 2050).
+    """
+    work_id = short_id(identifier)
+    if work_id is None:
+        raise UnusableWork("no_id", f"id {identifier!r} is not an OpenAlex work id such as W2100837269")
+    if is_xpac is True:
+        raise UnusableWork("xpac", f"W{work_id} is of the expansion pack, which OpenAlex itself leaves out by default")
+    whole = _whole(year)
+    if whole is None:
+        raise UnusableWork("no_year", f"publication_year {year!r} of W{work_id} is not a whole number")
+    if not FIRST_YEAR <= whole <= LAST_YEAR:
+        raise UnusableWork("bad_year", f"publication_year {whole} of W{work_id} is outside {FIRST_YEAR}-{LAST_YEAR}")
+    if isinstance(updated, str) and updated[:4].isdecimal() and whole > int(updated[:4]) + 1:
+        raise UnusableWork("future_year", f"W{work_id} of {whole} was last updated in {updated[:4]}")
+    return work_id, whole
 
 
 def work_row(work: Any) -> dict[str, Any]:
@@ -89,58 +125,61 @@ def work_row(work: Any) -> dict[str, Any]:
     Raises
     ------
     UnusableWork
-        ``not_an_object``, ``no_id``, ``no_year`` or ``bad_year``: without these there is no node to make.
+        ``not_an_object`` or what `checked_node` raises: there is no node to make.
     """
     if not isinstance(work, dict):
         raise UnusableWork("not_an_object", f"a work must be a JSON object, got {type(work).__name__}")
-    work_id = short_id(work.get("id"))
-    if work_id is None:
-        raise UnusableWork("no_id", f"id {work.get('id')!r} is not an OpenAlex work id such as W2100837269")
-    year = work.get("publication_year")
-    if not isinstance(year, int) or isinstance(year, bool):
-        raise UnusableWork("no_year", f"publication_year {year!r} of W{work_id} is not a whole number")
-    if not FIRST_YEAR <= year <= LAST_YEAR:
-        raise UnusableWork("bad_year", f"publication_year {year} of W{work_id} is outside {FIRST_YEAR}-{LAST_YEAR}")
+    work_id, year = checked_node(
+        work.get("id"), work.get("publication_year"), work.get("updated_date"), work.get("is_xpac")
+    )
     source = _object(_object(work, "primary_location"), "source")
     field = _object(_object(work, "primary_topic"), "field")
-    references = work.get("referenced_works")
-    kept = [short_id(reference) for reference in references] if isinstance(references, list) else []
     venue_id = short_id(source.get("id"), "S")
     return {
         "work_id": work_id,
         "doi": normalised_doi(work.get("doi")),
-        "title": _text(work.get("title") or work.get("display_name")),
+        "title": text(work.get("title")) or text(work.get("display_name")),
         "abstract": abstract_from_inverted_index(work.get("abstract_inverted_index")),
         "publication_year": year,
-        "publication_date": _text(work.get("publication_date")),
-        "field": _text(field.get("display_name")),
+        "publication_date": text(work.get("publication_date")),
+        "field": text(field.get("display_name")),
         "venue_id": -1 if venue_id is None else venue_id,
-        "venue": _text(source.get("display_name")),
-        "type": _text(work.get("type")),
-        "language": _text(work.get("language")),
+        "venue": text(source.get("display_name")),
+        "type": text(work.get("type")),
+        "language": text(work.get("language")),
         "is_paratext": work.get("is_paratext") is True or work.get("type") == "paratext",
         "is_retracted": work.get("is_retracted") is True,
         "authors_count": len(work["authorships"]) if isinstance(work.get("authorships"), list) else 0,
-        "cited_by_count": _count(work.get("cited_by_count")),
-        "referenced_works": [reference for reference in kept if reference is not None],
+        "cited_by_count": count(work.get("cited_by_count")),
+        "referenced_works": reference_numbers(work.get("referenced_works")),
     }
 
 
 def normalised_doi(value: Any) -> str:
     """Lower-case DOI without its resolver: ``"https://doi.org/10.1/X"`` -> ``"10.1/x"``; "" where there is none."""
-    text = _text(value).lower()
-    start = text.find("10.")
-    return text[start:] if start >= 0 else ""
+    lower = text(value).lower()
+    start = lower.find("10.")
+    return lower[start:] if start >= 0 else ""
+
+
+def text(value: Any) -> str:
+    """A string with single spaces; "" for anything that is not one."""
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def count(value: Any) -> int:
+    """A non-negative whole number; 0 for anything else, or beyond what a column of 64 bits holds."""
+    whole = _whole(value)
+    return whole if whole is not None and 0 <= whole < 2**62 else 0
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # Some exports write years as 1997.0.
+    return int(value) if value == value and abs(value) < 2**62 and int(value) == value else None
 
 
 def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     value = parent.get(key)
     return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
