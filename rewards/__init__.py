@@ -1,6 +1,23 @@
 """Rewards as pure functions of labels and texts. Nothing here raises on a model's text; every value is bounded."""
 
-from .breakdown import RewardBreakdown
+from .adaptation import adaptation
+from .breakdown import MAX_ADAPTATION, MAX_REASONING, RewardBreakdown
 from .correctness import CORRECT, WRONG, correctness
+from .diagnostics import group_diagnostics
+from .forecast import brier_reward, distance_reward
+from .quotes import best_quotes, quote_credit
 
-__all__ = ["CORRECT", "WRONG", "RewardBreakdown", "correctness"]
+__all__ = [
+    "CORRECT",
+    "MAX_ADAPTATION",
+    "MAX_REASONING",
+    "WRONG",
+    "RewardBreakdown",
+    "adaptation",
+    "best_quotes",
+    "brier_reward",
+    "correctness",
+    "distance_reward",
+    "group_diagnostics",
+    "quote_credit",
+]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_REASONING, MAX_ADAPTATION = 0.3, 0.2
+
 
 @dataclass(frozen=True)
 class RewardBreakdown:
@@ -11,7 +13,8 @@ class RewardBreakdown:
 
     Parameters
     ----------
-    correctness : float in {-1, +1}
+    correctness : float in [-1, 1]
+        -1 or +1 for a label; a score in between for a forecast.
     reasoning : float in [0, 0.3]
     adaptation : float in [0, 0.2]
 
@@ -31,16 +34,23 @@ class RewardBreakdown:
     adaptation: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.correctness not in (-1.0, 1.0):
-            raise ValueError(f"correctness must be -1 or +1, got {self.correctness!r}")
-        for name, best in (("reasoning", MAX_REASONING), ("adaptation", MAX_ADAPTATION)):
-            if not 0.0 <= getattr(self, name) <= best:
-                raise ValueError(f"{name} must be in [0, {best}], got {getattr(self, name)!r}")
+        for name, low, high in (
+            ("correctness", -1.0, 1.0),
+            ("reasoning", 0.0, MAX_REASONING),
+            ("adaptation", 0.0, MAX_ADAPTATION),
+        ):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {getattr(self, name)!r}")
 
     @property
     def total(self) -> float:
         """Sum of the parts, in [-1, 1.5]."""
         return self.correctness + self.reasoning + self.adaptation
 
-
-MAX_REASONING, MAX_ADAPTATION = 0.3, 0.2
+    def metrics(self) -> dict[str, float]:
+        """The parts by the names they have in training metrics."""
+        return {
+            "reward_correctness": self.correctness,
+            "reward_reasoning": self.reasoning,
+            "reward_adaptation": self.adaptation,
+        }
