@@ -18,12 +18,14 @@ from ..datasets.store import load_papers
 from ..rewards.diagnostics import group_diagnostics
 from .base import Example
 from .registry import make, spec
+from .thread_safe_tokenizer import ThreadSafeTokenizer
 
 
 @functools.lru_cache(maxsize=8)
 def renderer_of(renderer_name: str, tokenizer_name: str) -> Renderer:
     """Renderer for a tokenizer (a hub name or a local folder), made once a process."""
-    return get_renderer(renderer_name, get_tokenizer(tokenizer_name))
+    tokenizer: Any = ThreadSafeTokenizer(get_tokenizer(tokenizer_name))
+    return get_renderer(renderer_name, tokenizer, model_name=tokenizer_name)
 
 
 def token_env(env: MessageEnv, renderer: Renderer, floor: float) -> EnvFromMessageEnv:
