@@ -3,9 +3,14 @@
 import typer
 
 from .datasets.build_cli import app as build_app
+from .engine.cli import app as engine_app
+from .recipes import cli as recipes
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False, help=__doc__)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 app.add_typer(build_app, name="build")
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(recipes.train)
+app.command()(recipes.demo)
+app.add_typer(engine_app, name="engine")
 
 
 @app.callback()

@@ -15,9 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 import chz
+import tinker
 from tinker.types import LossFnType
-from tinker_cookbook import cli_utils
+from tinker_cookbook import checkpoint_utils, cli_utils
 from tinker_cookbook.rl import train
+from tinker_cookbook.stores.storage import storage_from_uri
+from tinker_cookbook.stores.training_store import TrainingRunStore
 
 from ..envs.benchmarks import SciSciBenchmark, benchmark_name
 from ..envs.groups import SciSciDatasetBuilder, renderer_of
@@ -128,7 +131,26 @@ def run(cfg: CLIConfig) -> None:
     config = build_config(cfg)
     cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
     write_run_record(cfg.log_path, "rl", cfg, cfg.dataset)
-    asyncio.run(train.main(config))
+    asyncio.run(_train(config))
+
+
+async def _train(config: train.Config) -> None:
+    await train.main(config)
+    await _validate_final(config)
+
+
+async def _validate_final(config: train.Config) -> None:
+    """Evaluate the final weights too: the loop evaluates before a step, so its last checkpoint has no scores yet."""
+    final = checkpoint_utils.get_last_checkpoint(config.log_path, required_key="sampler_path")
+    if final is None or final.batch is None or not config.evaluator_builders:
+        return
+    store = TrainingRunStore(storage_from_uri(config.log_path))
+    if any(row.get("step") == final.batch and "validation/macro_f1" in row for row in store.read_metrics()):
+        return
+    client = tinker.ServiceClient().create_sampling_client(base_model=config.model_name, model_path=final.sampler_path)
+    evaluators = [build() for build in config.evaluator_builders]
+    scores = await train.run_evaluations_parallel(evaluators, client, config, final.batch, store=store)
+    store.write_metrics(scores, step=final.batch)
 
 
 def main(cfg: CLIConfig) -> None:

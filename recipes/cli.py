@@ -1,0 +1,80 @@
+"""`scisci-gym train` and `scisci-gym demo`: the recipes from the command line."""
+
+from __future__ import annotations
+
+import shutil
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import chz
+import typer
+from rich.console import Console
+
+from ..datasets.build_cli import Scheme, stop_on_bad_input
+from .engines import ENGINE_HELP
+
+Engine = Annotated[str | None, typer.Option(help=ENGINE_HELP)]
+
+
+class Recipe(StrEnum):
+    """Recipes of `scisci-gym train`."""
+
+    rl = "rl"
+    sft = "sft"
+
+
+def train(
+    context: typer.Context,
+    recipe: Annotated[Recipe, typer.Argument(help="rl: GRPO on an environment. sft: imitate its gold answers.")],
+    engine: Engine = None,
+) -> None:
+    """Train a policy. Options of the recipe follow as name=value.
+
+    The same as `python -m scisci_gym.recipes.RECIPE name=value ...`. At least dataset=, model_name= and log_path= are
+    needed; `scisci-gym train rl --help-options` lists all of them.
+    """
+    from . import rl, sft
+
+    module = {Recipe.rl: rl, Recipe.sft: sft}[recipe]
+    arguments = list(context.args)
+    if "--help-options" in arguments:
+        arguments = ["--help"]
+    if engine is not None:
+        arguments.append(f"engine={engine}")
+    stop_on_bad_input(lambda: module.main(chz.entrypoint(module.CLIConfig, argv=arguments)))
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for data, model, runs and report.")] = Path("runs/demo"),
+    works: Annotated[
+        Path | None, typer.Option(help="Real works in OpenAlex snapshot layout instead of the synthetic corpus.")
+    ] = None,
+    labels: Annotated[
+        Scheme | None, typer.Option(help="Default: threshold for the synthetic corpus, quantile for real works.")
+    ] = None,
+    window: Annotated[int, typer.Option(help="Years after publication whose citations count.")] = 5,
+    seed: Annotated[int, typer.Option(help="Decides corpus, model, order and sampling.")] = 0,
+    rl_steps: Annotated[int, typer.Option(help="Steps of reinforcement learning.")] = 70,
+    engine: Engine = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what is in --out first.")] = False,
+) -> None:
+    """Data, model, SFT, RL, evaluation and report, on two cores in a few minutes."""
+    from .demo import Demo, DemoSettings
+    from .demo_summary import print_summary
+    from .report import write_report
+
+    console = Console(highlight=False)
+    if fresh and (out / "demo.json").is_file():
+        shutil.rmtree(out)
+    settings = DemoSettings(
+        seed=seed,
+        works=str(works) if works else None,
+        labels=str(labels) if labels else None,
+        window=window,
+        rl_steps=rl_steps,
+    )
+    demonstration = Demo(out, settings, console, engine)
+    result = stop_on_bad_input(demonstration.run)
+    report = write_report(out, result)
+    print_summary(result, report, out, console)

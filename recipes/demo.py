@@ -1,0 +1,296 @@
+"""`scisci-gym demo`: data, model, SFT, RL, evaluation and report in one go, resumable stage by stage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import track
+from tinker_cookbook import checkpoint_utils
+
+from ..datasets.build import BuildOptions, NoRoomForSplit, build_dataset
+from ..datasets.build_cli import build_synthetic
+from ..datasets.labelling import LabelRules
+from ..datasets.snapshot import BadInput, read_works
+from ..datasets.store import load_card
+from ..datasets.synthetic import SyntheticCorpus
+from ..envs.disruption import DisruptionEnv
+from . import rl, sft
+from .engines import engine_kind, open_engine
+from .evaluate import Policy, PolicyResult, Task, best_checkpoint, evaluate_baselines, evaluate_policy
+from .models import renderer_name_for
+from .progress import training_progress
+from .scores import Scores
+from .tiny_model import init_tiny_model
+
+ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
+OPTIONS_TEXT = "prompt=short"
+MAX_TOKENS = 12
+# The start of RL: rows with random labels, enough to make the answer format sure and far too few to learn by heart.
+FORMAT_ROWS, FORMAT_RATE = 480, 5e-4
+# Real abstracts have more words, and more to say about each other, than made-up ones.
+REAL_MODEL = {"vocab_size": 3000}
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """What a demo run is. Two runs with the same settings on the same machine give the same results.
+
+    Parameters
+    ----------
+    works : str or None
+        Folder of real works in snapshot layout; None for the synthetic corpus.
+    labels : "threshold" | "quantile" | None
+        None: threshold for the synthetic corpus, quantile for real works.
+    rl_steps, groups, group_size, rl_rate : the RL run
+    sft_epochs, sft_rate : the supervised baseline
+    pretraining_steps : one round of pre-training; there are up to three
+    """
+
+    seed: int = 0
+    works: str | None = None
+    labels: str | None = None
+    window: int = 5
+    rl_steps: int = 70
+    groups: int = 32
+    group_size: int = 8
+    rl_rate: float = 2e-3
+    lora_rank: int = 16
+    sft_epochs: int = 4
+    sft_rate: float = 1e-3
+    pretraining_steps: int = 700
+    eval_every: int = 10
+
+    @property
+    def scheme(self) -> str:
+        return self.labels or ("quantile" if self.works else "threshold")
+
+
+@dataclass
+class DemoResult:
+    """Everything the report shows."""
+
+    settings: DemoSettings
+    card: dict[str, Any]
+    model: dict[str, Any]
+    baselines: dict[str, Scores]
+    policies: list[PolicyResult]
+    chosen_step: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "settings": asdict(self.settings),
+            "dataset": {name: self.card[name] for name in ("content_hash", "labels", "split", "splits")},
+            "ceiling": self.card.get("ceiling"),
+            "model": self.model,
+            "baselines": {name: scores.to_json() for name, scores in self.baselines.items()},
+            "policies": [policy.to_json() for policy in self.policies],
+            "chosen_step": self.chosen_step,
+            "seconds": self.seconds,
+            "notes": self.notes,
+        }
+
+
+class Demo:
+    """The stages, in order. Each leaves its result in `out`; a second run takes up what is there."""
+
+    def __init__(self, out: Path, settings: DemoSettings, console: Console, engine: str | None = None):
+        self.out, self.settings, self.console, self.engine = out, settings, console, engine
+        self.data, self.model = out / "data", out / "model"
+        self.seconds: dict[str, float] = {}
+        self.notes: list[str] = []
+
+    def run(self) -> DemoResult:
+        """Run all stages.
+
+        Raises
+        ------
+        BadInput
+            If `out` holds a demo with other settings, or the works cannot be used.
+        """
+        if engine_kind(self.engine or "local") == "hosted":
+            raise BadInput(
+                "the demo trains a tiny model made here, which hosted Tinker does not have; use --engine local"
+            )
+        self._claim()
+        with self._stage("data", "dataset built"):
+            card = self._dataset()
+        with self._stage("model", "tiny model pre-trained on unlabelled prompts"):
+            model = self._tiny_model()
+        with open_engine(self.engine or "local", self.out / "checkpoints", self.settings.seed):
+            with self._stage("SFT", "supervised fine-tuning: on the answer format alone, and on the labels"):
+                self._sft("start", "random", FORMAT_ROWS, epochs=1, rate=FORMAT_RATE)
+                self._sft("sft", "gold", None, epochs=self.settings.sft_epochs, rate=self.settings.sft_rate)
+            with self._stage("RL", f"{self.settings.rl_steps} steps of RL from the answer format"):
+                self._rl()
+            with self._stage("evaluation", "policies evaluated on the test split, greedy and sampled"):
+                chosen, policies = asyncio.run(self._evaluate())
+        with (
+            self._stage("baselines", "baselines fitted and evaluated"),
+            self.console.status("TF-IDF"),
+        ):
+            baselines = evaluate_baselines(str(self.data), DisruptionEnv.labels, self.settings.seed)
+        result = DemoResult(self.settings, card, model, baselines, policies, chosen, self.seconds, self.notes)
+        write_atomically(self.out / "results.json", result.to_json())
+        return result
+
+    def _claim(self) -> None:
+        """Make sure that what lies in `out` was made with these settings."""
+        path = self.out / "demo.json"
+        ours = json.loads(json.dumps(asdict(self.settings)))
+        if path.is_file():
+            theirs = json.loads(path.read_text())
+            if theirs != ours:
+                other = ", ".join(f"{name}={theirs.get(name)!r}" for name in ours if theirs.get(name) != ours[name])
+                raise BadInput(f"{self.out} holds a demo with {other}; choose another --out, or --fresh to start over")
+            self.console.print(f"taking up what is in {self.out}")
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, ours)
+
+    @contextmanager
+    def _stage(self, name: str, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - started, 1)
+        self.console.print(f"[green]✓[/green] {what} [dim]({self.seconds[name]:.0f} s)[/dim]", highlight=False)
+
+    def _works(self) -> pa.Table:
+        folder = Path(self.settings.works) if self.settings.works else self.data / "source" / "works"
+        return read_works(folder, progress=self.console.is_terminal)[0]
+
+    def _dataset(self) -> dict[str, Any]:
+        settings = self.settings
+        if not (self.data / "card.json").is_file():
+            rules = LabelRules(scheme=settings.scheme, window=settings.window)
+            if settings.works is None:
+                command = ("scisci-gym", "build", "synthetic", "--seed", str(settings.seed), "--out", str(self.data))
+                corpus = SyntheticCorpus(seed=settings.seed)
+                build_synthetic(corpus, self.data, BuildOptions(rules, command=command), self.console.is_terminal)
+            else:
+                self._real_dataset(Path(settings.works), rules)
+        card = load_card(self.data)
+        if card["split"]["kind"] == "publication":
+            self.notes.append(
+                f"These works leave no room for a split with closed label windows of {settings.window} years, so the "
+                "split is by publication year alone: training labels use citations made after the first test papers "
+                "appeared."
+            )
+        if settings.scheme == "quantile":
+            self.notes.append(
+                "Labels are tertiles of the CD index within field and year, not cuts at +-0.1: real papers are mostly "
+                "neutral at +-0.1. Ask for the cuts with --labels threshold."
+            )
+        return card
+
+    def _real_dataset(self, folder: Path, rules: LabelRules) -> None:
+        works, dropped = read_works(folder, progress=self.console.is_terminal)
+        base = ("scisci-gym", "build", "snapshot", str(folder), "--labels", rules.scheme, "--window", str(rules.window))
+        for split in ("closed", "publication"):
+            command = (*base, "--split", split, "--out", str(self.data))
+            try:
+                build_dataset(works, dropped, self.data, BuildOptions(rules, split, command=command))
+                return
+            except NoRoomForSplit:
+                if split == "publication":
+                    raise
+
+    def _tiny_model(self) -> dict[str, Any]:
+        report = self.model / "init_report.json"
+        if not report.is_file():
+            sizes = REAL_MODEL if self.settings.works else {}
+            init_tiny_model(
+                self.model,
+                self._works(),
+                self.data,
+                options=ENV_OPTIONS,
+                seed=self.settings.seed,
+                steps=self.settings.pretraining_steps,
+                progress=self.console.is_terminal,
+                **sizes,
+            )
+        made = json.loads(report.read_text())
+        if not made["reached"]:
+            self.notes.append(
+                f"Pre-training ended with a linear probe at {made['probe_scores'][-1]:.3f} on validation papers, short "
+                f"of the {made['probe_target']:.3f} asked for: expect weak features."
+            )
+        return made
+
+    def _sft(self, name: str, answers: sft.Answers, rows: int | None, epochs: int, rate: float) -> None:
+        folder = self.out / name
+        examples = load_card(self.data)["splits"]["train"]["papers"]
+        cfg = sft.CLIConfig(
+            env_options=OPTIONS_TEXT,
+            dataset=str(self.data),
+            answers=answers,
+            rows=rows,
+            model_name=str(self.model),
+            lora_rank=self.settings.lora_rank,
+            learning_rate=rate,
+            num_epochs=epochs,
+            seed=self.settings.seed,
+            log_path=str(folder),
+        )
+        steps = epochs * (min(rows or examples, examples) // cfg.batch_size)
+        with training_progress(f"SFT ({name})", folder, steps, self.console):
+            sft.run(cfg)
+
+    def _rl(self) -> None:
+        settings, folder = self.settings, self.out / "rl"
+        cfg = rl.CLIConfig(
+            env_options=OPTIONS_TEXT,
+            dataset=str(self.data),
+            model_name=str(self.model),
+            load_checkpoint_path=last_checkpoint(self.out / "start", "state_path"),
+            lora_rank=settings.lora_rank,
+            learning_rate=settings.rl_rate,
+            groups_per_batch=settings.groups,
+            group_size=settings.group_size,
+            max_steps=settings.rl_steps,
+            max_tokens=MAX_TOKENS,
+            eval_every=settings.eval_every,
+            save_every=settings.eval_every,
+            seed=settings.seed,
+            log_path=str(folder),
+        )
+        with training_progress("RL", folder, settings.rl_steps, self.console):
+            rl.run(cfg)
+
+    async def _evaluate(self) -> tuple[int, list[PolicyResult]]:
+        chosen, _ = best_checkpoint(self.out / "rl")
+        model = str(self.model)
+        task = Task(DisruptionEnv.env_id, ENV_OPTIONS, str(self.data), model, renderer_name_for(model), MAX_TOKENS)
+        policies = (
+            Policy("start (answer format only)", last_checkpoint(self.out / "start", "sampler_path")),
+            Policy("SFT on the labels", last_checkpoint(self.out / "sft", "sampler_path")),
+            Policy("RL from the start", chosen.sampler_path),
+        )
+        results = []
+        for policy in track(policies, "evaluating", console=self.console, transient=True):
+            results.append(await evaluate_policy(task, policy, seed=self.settings.seed))
+        return int(chosen.batch or 0), results
+
+
+def last_checkpoint(log_path: Path, kind: str) -> str:
+    """``state_path`` or ``sampler_path`` of the last checkpoint of a run that is known to be over."""
+    record = checkpoint_utils.get_last_checkpoint(str(log_path), required_key=kind)
+    if record is None:
+        raise FileNotFoundError(f"{log_path} has no checkpoint with a {kind}")
+    return str(record.get(kind))
+
+
+def write_atomically(path: Path, value: Any) -> None:
+    """Write JSON so that a reader, or a run after a crash, finds the old file or the new one and never half of one."""
+    aside = path.with_name(path.name + ".part")
+    aside.write_text(json.dumps(value, indent=2) + "\n")
+    aside.replace(path)

@@ -1,0 +1,77 @@
+"""What a demo run comes to: a table, and sentences that follow from its numbers by fixed rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from .demo import DemoResult
+from .scores import Score
+
+
+def score_rows(result: DemoResult) -> list[tuple[str, Score, Score, Score, Score | None]]:
+    """(name, accuracy, macro-F1, MCC, sampled macro-F1) of baselines and policies, in the order of the report."""
+    rows: list[tuple[str, Score, Score, Score, Score | None]] = [
+        (name, scores.accuracy, scores.macro_f1, scores.mcc, None) for name, scores in result.baselines.items()
+    ]
+    for policy in result.policies:
+        greedy = policy.greedy
+        rows.append((policy.name, greedy.accuracy, greedy.macro_f1, greedy.mcc, policy.sampled.macro_f1))
+    return rows
+
+
+def verdict(result: DemoResult) -> list[str]:
+    """Plain sentences on what the run shows. "Better" needs intervals that do not overlap."""
+    start, supervised, learned = (policy.greedy.macro_f1 for policy in result.policies)
+    linear = result.baselines["TF-IDF + logistic regression"].macro_f1
+    sentences = []
+    if result.card.get("ceiling"):
+        best = result.card["ceiling"]["test"]["macro_f1"]
+        sentences.append(
+            f"RL went from macro-F1 {start.value:.3f} to {learned.value:.3f}, {learned.value / best:.0%} of the "
+            f"{best:.3f} that a perfect reader of this corpus reaches."
+        )
+    else:
+        sentences.append(f"RL went from macro-F1 {start.value:.3f} to {learned.value:.3f}.")
+    sentences.append(f"RL is {_compared(learned, supervised)} SFT on the labels ({supervised.value:.3f}).")
+    sentences.append(f"RL is {_compared(learned, linear)} TF-IDF + logistic regression ({linear.value:.3f}).")
+    return sentences
+
+
+def _compared(one: Score, other: Score) -> str:
+    if one.low > other.high:
+        return "better than"
+    if one.high < other.low:
+        return "worse than"
+    direction = "below" if one.value < other.value else "above"
+    return f"not clearly different from (a little {direction})"
+
+
+def print_summary(result: DemoResult, report: Path, out: Path, console: Console) -> None:
+    """Print the table, the sentences, the report's path, and what to do next."""
+    table = Table(
+        title=f"test split, {result.policies[0].greedy.n} papers; 95 % bootstrap intervals", title_justify="left"
+    )
+    for heading in ("", "accuracy", "macro-F1", "MCC", "macro-F1, sampled"):
+        table.add_column(heading, no_wrap=heading == "")
+    for name, accuracy, macro_f1, mcc, sampled in score_rows(result):
+        bold = "bold" if name.startswith("RL") else None
+        table.add_row(name, str(accuracy), str(macro_f1), str(mcc), str(sampled) if sampled else "", style=bold)
+    if result.card.get("ceiling"):
+        best = result.card["ceiling"]["test"]
+        table.add_row("best reachable", f"{best['accuracy']:.3f}", f"{best['macro_f1']:.3f}", "", "", style="dim")
+    console.print()
+    console.print(table)
+    for sentence in verdict(result) + result.notes:
+        console.print(f"- {sentence}")
+    console.print(f"\nreport: {report}\n\nnext:")
+    data, model = out / "data", out / "model"
+    for command in (
+        f"scisci-gym play disruption-v0 --dataset {data}",
+        f"scisci-gym train rl dataset={data} model_name={model} env_options=prompt=short max_tokens=12 "
+        f"learning_rate=2e-3 log_path=runs/mine",
+        "scisci-gym build snapshot DIR --out runs/data",
+    ):
+        console.print(f"  {command}", soft_wrap=True)

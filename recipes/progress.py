@@ -1,0 +1,68 @@
+"""One progress bar for a training run, in place of the cookbook's log tables, which go to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from .policy_scores import read_metrics
+
+# What is worth seeing while one waits, in the first form that the run logs.
+SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation macro-F1"), ("train_mean_nll", "loss"))
+
+
+@contextlib.contextmanager
+def training_progress(label: str, log_path: str | Path, steps: int, console: Console) -> Iterator[None]:
+    """While the block runs, send what it prints to `console.log` in its folder and draw a bar from its `metrics.jsonl`.
+
+    Parameters
+    ----------
+    label : str
+    log_path : path
+        The run's folder.
+    steps : int
+        Steps that the run will have logged at its end.
+    console : rich.console.Console
+        Where to draw; it must not be the block's own standard output.
+    """
+    folder = Path(log_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    handlers = list(logging.getLogger().handlers)
+    stop = threading.Event()
+    with (
+        (folder / "console.log").open("a") as log,
+        Progress(*columns, console=console, transient=True) as bar,
+    ):
+        task = bar.add_task(label, total=steps)
+
+        def follow() -> None:
+            while not stop.wait(0.5):
+                rows = read_metrics(folder)
+                bar.update(task, completed=len(rows), description=f"{label}{_latest(rows)}")
+
+        follower = threading.Thread(target=follow, daemon=True)
+        follower.start()
+        try:
+            with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+                yield
+        finally:
+            stop.set()
+            follower.join()
+            # The cookbook replaced the root handlers by ones that write to the redirected streams.
+            logging.getLogger().handlers[:] = handlers
+
+
+def _latest(rows: list[dict]) -> str:
+    found = []
+    for key, name in SHOWN:
+        values = [row[key] for row in rows if key in row]
+        if values:
+            found.append(f"{name} {values[-1]:.2f}")
+    return "  " + ", ".join(found) if found else ""
