@@ -1,12 +1,17 @@
-"""The answer format: one label, between one pair of tags, at the very end."""
+"""The answer format: one answer, between one pair of tags, at the very end. A label, probabilities, or a number."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 
 OPEN, CLOSE = "<answer>", "</answer>"
 _TAG = re.compile(r"</?answer>", re.IGNORECASE)
+# ASCII: `\d` would accept the digits of every script.
+_PROBABILITY = re.compile(r"0|1|[01]\.0{1,9}|0?\.\d{1,9}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{1,40})?|\.\d{1,40})", re.ASCII)
+_SUM_TOLERANCE = 0.02
 
 
 def format_answer(label: str) -> str:
@@ -58,5 +63,83 @@ def parse_label(text: str, labels: Sequence[str]) -> str | None:
     True
     """
     answer = answer_text(text)
-    # `lower` and not `casefold`: folding would accept other spellings of the same letters, such as a long s.
-    return answer.lower() if answer is not None and answer.lower() in labels else None
+    # ASCII only: lowering would turn other letters into ours, such as the Kelvin sign into k.
+    if answer is None or not answer.isascii():
+        return None
+    return answer.lower() if answer.lower() in labels else None
+
+
+def format_probabilities(probabilities: Sequence[float], labels: Sequence[str]) -> str:
+    """Probabilities as an answer, one for every label.
+
+    Examples
+    --------
+    >>> format_probabilities([0.25, 0.75], ("hit", "ordinary"))
+    '<answer>hit: 0.25, ordinary: 0.75</answer>'
+    """
+    pairs = (f"{label}: {p:.6f}".rstrip("0").rstrip(".") for label, p in zip(labels, probabilities, strict=True))
+    return format_answer(", ".join(pairs))
+
+
+def parse_probabilities(text: str, labels: Sequence[str]) -> tuple[float, ...] | None:
+    """One probability for every label, in the order of `labels`, or None.
+
+    ``label: number`` separated by commas or line ends, every label exactly once, in any order. Numbers are decimals
+    from 0 to 1 (no percentages, no exponents) that sum to 1 within 0.02; they are then divided by their sum.
+
+    Parameters
+    ----------
+    text : str
+        Anything; never raises.
+    labels : sequence of str, lower case
+
+    Examples
+    --------
+    >>> parse_probabilities("<answer>Ordinary: 0.75, hit: 0.25</answer>", ("hit", "ordinary"))
+    (0.25, 0.75)
+    >>> parse_probabilities("<answer>hit: 0.25</answer>", ("hit", "ordinary")) is None
+    True
+    >>> parse_probabilities("<answer>hit: 0.9, ordinary: 0.9</answer>", ("hit", "ordinary")) is None
+    True
+    """
+    answer = answer_text(text)
+    if answer is None or len(answer) > 100 * len(labels) or not answer.isascii():
+        return None
+    stated: dict[str, float] = {}
+    for item in re.split(r"[,\n]", answer.lower()):
+        label, colon, number = (part.strip() for part in item.partition(":"))
+        if not colon or label not in labels or label in stated or not _PROBABILITY.fullmatch(number):
+            return None
+        stated[label] = float(number)
+    total = sum(stated.values())
+    if len(stated) != len(labels) or abs(total - 1.0) > _SUM_TOLERANCE:
+        return None
+    return tuple(stated[label] / total for label in labels)
+
+
+def format_number(value: float) -> str:
+    """A number as an answer, in full, without an exponent: parsing it gives back the same float.
+
+    Examples
+    --------
+    >>> format_number(-1.5e-05)
+    '<answer>-0.000015</answer>'
+    """
+    return format_answer(format(Decimal(repr(float(value))), "f"))
+
+
+def parse_number(text: str, low: float, high: float) -> float | None:
+    """The decimal number in [`low`, `high`] that a text answers with, or None.
+
+    Examples
+    --------
+    >>> parse_number("About nothing. <answer>-0.05</answer>", -1, 1)
+    -0.05
+    >>> parse_number("<answer>nan</answer>", -1, 1) is None, parse_number("<answer>7</answer>", -1, 1) is None
+    (True, True)
+    """
+    answer = answer_text(text)
+    if answer is None or not _NUMBER.fullmatch(answer):
+        return None
+    value = float(answer)
+    return value if low <= value <= high else None

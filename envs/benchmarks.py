@@ -18,10 +18,12 @@ from .groups import token_env
 from .registry import make, spec, specs
 
 DATASET_VARIABLE = "SCISCI_GYM_DATASET"
+COOKBOOK_METRICS = ("max_tokens_reached", "parse_error", "context_overflow", "stop/max_tokens", "stop/parse_error")
+"""What the cookbook says about an episode that ended early, and nothing where it did not."""
 
 
 class GradedEnv(MessageEnv):
-    """An environment for the benchmark runner, which counts a positive reward as correct: 1 or 0, the rest as metrics."""
+    """An environment for the benchmark runner, which counts a positive reward as correct: 1 or 0, and metrics."""
 
     def __init__(self, env: SciSciEnv, system_prompt: str | None = None):
         self.env, self.system_prompt = env, system_prompt
@@ -88,7 +90,7 @@ class SciSciBenchmark(BenchmarkBuilder):
                 f"benchmark {self.name} needs a dataset: set {DATASET_VARIABLE} to a folder that `scisci-gym build` "
                 f"wrote, or pass SciSciBenchmark({self.env_id!r}, {self.name!r}, dataset=...)"
             )
-        examples = spec(self.env_id).examples(load_papers(folder, self.split))
+        examples = spec(self.env_id).benchmark_examples(load_papers(folder, self.split))
         if not examples:
             raise ValueError(
                 f"benchmark {self.name}: no paper of {folder} ({self.split}) has a label {self.env_id} grades"
@@ -104,11 +106,16 @@ class SciSciBenchmark(BenchmarkBuilder):
 
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
         result = super().aggregate(rewards, metrics_list)
-        floor = spec(self.env_id).reward_range[0]
-        for name in sorted({name for metrics in metrics_list for name in metrics}):
-            # An episode that was cut off has no metrics: it counts as the worst, it is not left out of the average.
-            missing = floor if name == "env_reward" else 0.0
-            result.metrics[name] = sum(metrics.get(name, missing) for metrics in metrics_list) / len(metrics_list)
+        env_class = spec(self.env_id)
+        # An episode that was cut off has no metrics: it counts as the worst, it is not left out of the average.
+        missing = {"env_reward": env_class.reward_range[0], **env_class.ungraded}
+        for name in sorted({name for metrics in metrics_list for name in metrics} | set(missing)):
+            # Other metrics are about the episodes that have them, such as `challenge_truth/correct`.
+            default = missing.get(name, 0.0 if name in COOKBOOK_METRICS else None)
+            values = [metrics.get(name, default) for metrics in metrics_list]
+            known = [value for value in values if value is not None]
+            if known:
+                result.metrics[name] = sum(known) / len(known)
         return result
 
 

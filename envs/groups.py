@@ -11,13 +11,23 @@ import chz
 import numpy as np
 from tinker_cookbook.renderers import Renderer, get_renderer
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv
-from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, RLDatasetBuilder, Trajectory
+from tinker_cookbook.rl.types import (
+    Action,
+    ActionExtra,
+    Env,
+    EnvGroupBuilder,
+    Metrics,
+    RLDataset,
+    RLDatasetBuilder,
+    StepResult,
+    Trajectory,
+)
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from ..datasets.store import load_papers
 from ..rewards.diagnostics import group_diagnostics
-from .base import Example
-from .registry import make, spec
+from .base import Example, SciSciEnv
+from .registry import spec
 from .thread_safe_tokenizer import ThreadSafeTokenizer
 
 
@@ -28,13 +38,32 @@ def renderer_of(renderer_name: str, tokenizer_name: str) -> Renderer:
     return get_renderer(renderer_name, tokenizer, model_name=tokenizer_name)
 
 
-def token_env(env: MessageEnv, renderer: Renderer, floor: float) -> EnvFromMessageEnv:
-    """`env` at token level, with the `floor` for episodes that never reach it: cut off, or not parsable as a message.
+class SciSciTokenEnv(EnvFromMessageEnv):
+    """A message environment at token level, which is told when its episode ends without it.
 
-    The cookbook's default for a cut-off answer is -0.1, which would teach a policy to run out of tokens rather than be
-    wrong.
+    The cookbook's adapter returns early on a token limit and on a message that cannot be parsed. Here that costs the
+    `floor`, and the environment's `abandon` is called, so that nobody waits for it.
     """
-    return EnvFromMessageEnv(renderer, env, failed_parse_reward=floor, context_overflow_reward=floor)
+
+    def __init__(self, renderer: Renderer, env: MessageEnv, floor: float):
+        # The cookbook's default for a cut-off answer is -0.1: better than being wrong. It would teach a policy to run
+        # out of tokens whenever it is unsure.
+        super().__init__(renderer, env, failed_parse_reward=floor, context_overflow_reward=floor)
+
+    async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
+        result = await super().step(action, extra=extra)
+        if result.episode_done and isinstance(self.message_env, SciSciEnv):
+            self.message_env.abandon()
+        return result
+
+
+def token_env(env: MessageEnv, renderer: Renderer, floor: float | None = None) -> SciSciTokenEnv:
+    """`env` at token level. `floor` is for episodes that never reach it; by default that of the environment."""
+    if floor is None:
+        if not isinstance(env, SciSciEnv):
+            raise ValueError(f"{type(env).__name__} has no reward_range; say which floor a cut-off answer earns")
+        floor = env.reward_range[0]
+    return SciSciTokenEnv(renderer, env, floor)
 
 
 @dataclass(frozen=True)
@@ -61,26 +90,39 @@ class SciSciGroupBuilder(EnvGroupBuilder):
 
     async def make_envs(self) -> Sequence[Env]:
         renderer = renderer_of(self.renderer_name, self.tokenizer_name)
-        envs = [make(self.env_id, *self.example, **self.options) for _ in range(self.group_size)]
-        return [token_env(env, renderer, env.reward_range[0]) for env in envs]
+        group = spec(self.env_id).make_group(self.example, self.group_size, self.options)
+        return [token_env(env, renderer) for env in group]
 
     async def compute_group_rewards(
         self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
     ) -> list[tuple[float, Metrics]]:
-        """No reward of its own; adds tie statistics, and zeros where an episode ended before it was graded."""
-        rewards = [sum(step.reward for step in trajectory.transitions) for trajectory in trajectory_group]
+        """What only the end of all episodes shows, tie statistics, and the metrics that cut-off episodes lack."""
+        inner = [_message_env(env) for env in env_group]
+        added = [env.group_reward() for env in inner]
+        rewards = [
+            sum(step.reward for step in trajectory.transitions) + extra
+            for trajectory, extra in zip(trajectory_group, added, strict=True)
+        ]
         shared = group_diagnostics(rewards, *spec(self.env_id).reward_range)
-        return [(0.0, {**shared, **_ungraded(trajectory)}) for trajectory in trajectory_group]
+        return [
+            (extra, {**shared, **_ungraded(trajectory, env)})
+            for trajectory, extra, env in zip(trajectory_group, added, inner, strict=True)
+        ]
 
     def logging_tags(self) -> list[str]:
         return [self.env_id]
 
 
-def _ungraded(trajectory: Trajectory) -> Metrics:
-    """Zeros for an episode that was cut off. Without them `correct` would be an average over finished answers only."""
-    if any("correct" in step.metrics for step in trajectory.transitions):
-        return {}
-    return {"correct": 0.0, "format_valid": 0.0}
+def _message_env(env: Env) -> SciSciEnv:
+    assert isinstance(env, SciSciTokenEnv)
+    assert isinstance(env.message_env, SciSciEnv)
+    return env.message_env
+
+
+def _ungraded(trajectory: Trajectory, env: SciSciEnv) -> Metrics:
+    """Metrics that an episode lacks because it was cut off."""
+    have = {name for step in trajectory.transitions for name in step.metrics}
+    return {name: value for name, value in env.ungraded.items() if name not in have}
 
 
 class SciSciDataset(RLDataset):
@@ -134,15 +176,20 @@ class SciSciDataset(RLDataset):
         last = first + self.groups_per_batch
         if self.seed is None:
             last = min(last, len(self.examples))
-        return [self._builder(self.examples[self._at(position)]) for position in range(first, last)]
+        return [self._builder(position) for position in range(first, last)]
 
     def _at(self, position: int) -> int:
         epoch, within = divmod(position, len(self.examples))
         return within if self.seed is None else int(_order(self.seed, epoch, len(self.examples))[within])
 
-    def _builder(self, example: Example) -> SciSciGroupBuilder:
+    def _builder(self, position: int) -> SciSciGroupBuilder:
+        options = self.options
+        if self.seed is not None and "seed" in spec(self.env_id).option_names() and "seed" not in options:
+            # Another draw of whatever the environment draws, every time a paper comes round; the same within a group.
+            options = {**options, "seed": self.seed * 1_000_003 + position}
+        example = self.examples[self._at(position)]
         return SciSciGroupBuilder(
-            self.env_id, example, self.renderer_name, self.tokenizer_name, self.group_size, self.options
+            self.env_id, example, self.renderer_name, self.tokenizer_name, self.group_size, options
         )
 
 

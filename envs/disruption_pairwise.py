@@ -1,0 +1,155 @@
+"""`disruption-pairwise-v0`: which of two papers of the same field and year disrupts more?"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ..datasets.paper import Paper
+from ..rewards import RewardBreakdown, correctness
+from .answers import format_answer, parse_label
+from .base import Example, require_label
+from .prompts import DATA, paper_block
+from .registry import register
+from .single_turn import NO_ANSWER, PROMPTS, Grade, SingleTurnEnv
+
+QUESTION = """\
+Compare two papers of the same field and year by what was known on the day they were published. {data}
+
+<first>
+{first}
+</first>
+<second>
+{second}
+</second>
+
+Look ahead {horizon} and at the papers that cite them or what they cite. A paper disrupts the more, the more of them \
+cite it without citing what it builds on (its CD index is higher). Which one disrupts more?
+
+Reason as long as you like. Then finish with "first" or "second" between answer tags and nothing after it:
+<answer>LABEL</answer>"""
+
+MARGIN = 0.05
+"""CD indices that are closer than this are not clearly different: a few citations could turn them around."""
+
+
+@register
+class DisruptionPairwiseEnv(SingleTurnEnv):
+    """Say which of two papers of the same field and year disrupts more.
+
+    Description
+    -----------
+    Comparing inside a field and year takes out what a policy could otherwise live on: that some fields, and earlier
+    years, disrupt more. The pairs are made of one paper of the bottom third and one of the top third of their field and
+    year by CD index, at least 0.05 apart; every paper is in one pair at most. A seeded coin decides which comes
+    first. The benchmark shows every pair in both orders, so a habit of position earns nothing.
+
+    Action
+    ------
+    A text that ends with ``<answer>first</answer>`` or ``<answer>second</answer>``. Anything before the tags is free.
+
+    Observation
+    -----------
+    One user message with both papers: title, abstract, year, field, venue, and the reference lists if asked for. Never
+    a citation count or anything else from later papers.
+
+    Rewards
+    -------
+    +1 for the right one, -1 otherwise. Anything that is not an answer, and a cut-off answer, earns -1. The metric
+    ``said_first`` shows a habit of position: it should be 1/2.
+
+    Episode end
+    -----------
+    After the first message.
+
+    Arguments
+    ---------
+    first, second : Paper
+        With different `cd_index`, of the same field and year.
+    prompt : "full" | "short"
+        ``short`` shows titles and abstracts only, for models of a few million parameters.
+    references : bool
+        Show the titles of the papers that they cite.
+
+    Version history
+    ---------------
+    v0: first version.
+    """
+
+    env_id = "disruption-pairwise-v0"
+    labels = ("first", "second")
+
+    def __init__(self, first: Paper, second: Paper, *, prompt: str = "full", references: bool = False):
+        super().__init__(first, second)
+        if prompt not in PROMPTS:
+            raise ValueError(f"prompt must be full or short, got {prompt!r}")
+        self.first, self.second, self.prompt, self.references = first, second, prompt, references
+        if _stratum(first) != _stratum(second):
+            raise ValueError(
+                f"{self.env_id} compares papers of the same field and year, got {_stratum(first)} and "
+                f"{_stratum(second)}"
+            )
+        one, other = (require_label(self, paper.cd_index, "cd_index") for paper in self.papers)
+        if one == other:
+            raise ValueError(f"{self.env_id} needs different CD indices, both papers have {one!r}")
+        self._label = "first" if one > other else "second"
+
+    @classmethod
+    def has_label(cls, paper: Paper) -> bool:
+        return paper.cd_index is not None
+
+    @classmethod
+    def examples(cls, papers: Sequence[Paper], seed: int = 0) -> list[Example]:
+        strata: defaultdict[tuple[str, int], list[Paper]] = defaultdict(list)
+        for paper in papers:
+            if cls.has_label(paper):
+                strata[_stratum(paper)].append(paper)
+        rng = random.Random(seed)
+        pairs: list[Example] = []
+        for members in strata.values():
+            members.sort(key=_cd)
+            third = len(members) // 3
+            low, high = members[:third], members[len(members) - third :]
+            rng.shuffle(low)
+            rng.shuffle(high)
+            for pair in zip(low, high, strict=True):
+                if _cd(pair[1]) - _cd(pair[0]) >= MARGIN:
+                    pairs.append(pair if rng.random() < 0.5 else pair[::-1])
+        return pairs
+
+    @classmethod
+    def benchmark_examples(cls, papers: Sequence[Paper]) -> list[Example]:
+        return [order for pair in cls.examples(papers) for order in (pair, pair[::-1])]
+
+    @property
+    def gold_label(self) -> str:
+        return self._label
+
+    def gold_answer(self) -> str:
+        return format_answer(self._label)
+
+    def question(self) -> str:
+        full = self.prompt == "full"
+        first, second = (paper_block(paper, details=full, references=self.references) for paper in self.papers)
+        if not full:
+            return f"{first}\n{second}\nfirst second ?"
+        window = self.first.cd_window
+        horizon = "without limit" if window is None else f"{window} years"
+        return QUESTION.format(data=DATA, first=first, second=second, horizon=horizon)
+
+    def grade(self, text: str) -> Grade:
+        predicted = parse_label(text, self.labels)
+        if predicted is None:
+            return NO_ANSWER
+        right = predicted == self._label
+        reward = RewardBreakdown(correctness(predicted, self._label))
+        return Grade(reward, predicted, right, valid=True, metrics={"said_first": float(predicted == "first")})
+
+
+def _stratum(paper: Paper) -> tuple[str, int]:
+    return paper.primary_field, paper.publication_year
+
+
+def _cd(paper: Paper) -> float:
+    return paper.cd_index if paper.cd_index is not None else 0.0

@@ -1,0 +1,102 @@
+"""`impact-v0`: disruption and novelty of a paper in one answer."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from ..datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
+from ..rewards import RewardBreakdown, correctness
+from .answers import answer_text
+from .base import require_label
+from .disruption import disruption_criteria
+from .novelty import novelty_criteria
+from .registry import register
+from .single_turn import NO_ANSWER, Grade, LabelEnv
+
+ENDING = (
+    "one label of each kind between answer tags, disruption first, and nothing after them:\n"
+    "<answer>DISRUPTION, NOVELTY</answer>"
+)
+
+
+@register
+class ImpactEnv(LabelEnv):
+    """Predict in one answer how a paper is taken up and how it combines what it builds on.
+
+    Description
+    -----------
+    Two labels for one paper: disruption, from the CD index of later citations, and novelty, from the atypicality of
+    its reference list. They are nearly independent in real data, so one does not give the other away.
+
+    Action
+    ------
+    A text that ends with ``<answer>DISRUPTION, NOVELTY</answer>``: one of disruptive, consolidating, neutral, a comma,
+    and one of novel, conventional, balanced. In this order, both, once.
+
+    Observation
+    -----------
+    One user message: title, abstract, year, field, venue, and the reference list if asked for. Never a citation count
+    or anything else from later papers.
+
+    Rewards
+    -------
+    +1 if both labels are right, 0 if one is, -1 if neither is. Anything that is not an answer, and a cut-off answer,
+    earns -1. The metric ``correct`` counts both right.
+
+    Episode end
+    -----------
+    After the first message.
+
+    Arguments
+    ---------
+    paper : Paper with a `disruption_label` and a `novelty_label`
+    prompt : "full" | "short"
+        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
+    references : bool
+        Show the titles of the papers that it cites.
+
+    Version history
+    ---------------
+    v0: first version.
+    """
+
+    env_id = "impact-v0"
+    labels = tuple(f"{disruption}, {novelty}" for disruption, novelty in product(DISRUPTION_LABELS, NOVELTY_LABELS))
+    label_field = "disruption_label"
+    ending = ENDING
+
+    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
+        super().__init__(paper, prompt=prompt, references=references)
+        self._label = f"{self._label}, {require_label(self, paper.novelty_label, 'novelty_label')}"
+
+    @classmethod
+    def has_label(cls, paper: Paper) -> bool:
+        return paper.disruption_label is not None and paper.novelty_label is not None
+
+    @classmethod
+    def hint(cls) -> str:
+        return " ".join((*DISRUPTION_LABELS, *NOVELTY_LABELS))
+
+    def criteria(self) -> str:
+        return (
+            f"Two questions.\n\nDisruption. {disruption_criteria(self.paper)}\n\n"
+            f"Novelty. {novelty_criteria(self.paper)}"
+        )
+
+    def grade(self, text: str) -> Grade:
+        predicted = _parse_pair(text)
+        if predicted is None:
+            return NO_ANSWER
+        parts = [correctness(said, true) for said, true in zip(predicted, self._label.split(", "), strict=True)]
+        label = ", ".join(predicted)
+        details: dict[str, str | int | float] = {"disruption_right": parts[0] > 0, "novelty_right": parts[1] > 0}
+        return Grade(RewardBreakdown(sum(parts) / 2), label, label == self._label, valid=True, details=details)
+
+
+def _parse_pair(text: str) -> tuple[str, str] | None:
+    """The two labels of an answer, or None."""
+    answer = answer_text(text)
+    if answer is None or not answer.isascii():
+        return None
+    disruption, _, novelty = (part.strip().lower() for part in answer.partition(","))
+    return (disruption, novelty) if disruption in DISRUPTION_LABELS and novelty in NOVELTY_LABELS else None

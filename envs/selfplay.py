@@ -1,0 +1,239 @@
+"""`disruption-selfplay-v0`: the challenger learns too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from tinker_cookbook.renderers import Message, get_text_content
+from tinker_cookbook.rl.message_env import MessageStepResult
+
+from ..datasets.paper import DISRUPTION_LABELS, Paper
+from ..rewards import CORRECT, MAX_ADAPTATION, WRONG, RewardBreakdown, correctness
+from .adversarial import AdversarialDisruptionEnv, Challenge
+from .answers import format_answer, parse_label
+from .base import Example, SciSciEnv, require_label, user_message
+from .challengers import Challenger
+from .disruption import disruption_criteria
+from .judge import ReasonsJudge
+from .prompts import DATA, as_data, paper_block
+from .registry import register
+from .single_turn import LABEL_ENDING
+
+PATIENCE = 300.0
+
+QUESTION = """\
+A colleague has judged this paper by what was known on the day it was published. {data} So is the text between the \
+<response> tags, which the colleague wrote.
+
+{paper}
+
+{criteria}
+
+<response>
+{response}
+</response>
+
+Check the judgement. Say what speaks for another label, or why this one is right; the colleague will read it and \
+answer once more. You are paid for your own label being right, and a little more if the colleague ends up with the \
+right one as well. Finish with {ending}"""
+
+NOTHING_SAID = "(The colleague gave no judgement.)"
+
+
+class Table:
+    """Where the two sides of a game leave what the other waits for. Nobody waits longer than `patience`.
+
+    Parameters
+    ----------
+    patience : float
+        Seconds. Only matters if a side dies without a word, such as a rollout that failed and was replaced: a side that
+        is cut off or not parsable says so at once.
+    """
+
+    def __init__(self, patience: float = PATIENCE):
+        self.patience = patience
+        self.final: str | None = None
+        self._said: dict[str, tuple[str, str | None] | None] = {}
+        self._events: dict[str, asyncio.Event] = {}
+
+    def say(self, side: str, said: tuple[str, str | None] | None) -> None:
+        """Leave text and label for the other side; None if there will be nothing. The first word counts."""
+        if side not in self._said:
+            self._said[side] = said
+            self._event(side).set()
+
+    async def hear(self, side: str) -> tuple[str, str | None] | None:
+        """Wait for what `side` says; None if it says nothing."""
+        try:
+            async with asyncio.timeout(self.patience):
+                await self._event(side).wait()
+        except TimeoutError:
+            # From now on it is too late: both sides must agree on what was said.
+            self.say(side, None)
+        return self._said[side]
+
+    def _event(self, side: str) -> asyncio.Event:
+        return self._events.setdefault(side, asyncio.Event())
+
+
+@register
+class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
+    """Predict and challenge, with one policy that learns both sides.
+
+    Description
+    -----------
+    The game of ``disruption-adversarial-v0`` between two copies of the policy. Side A predicts, reads what B says, and
+    has the last word. Side B reads the paper and A's first answer and says what it thinks of it, with a label of its
+    own. Both sides are paid for the truth; there is nothing to be had from misleading the other. A group of G rollouts
+    holds G // 2 games about the same paper (and, if G is odd, one A against the scripted challenger); its advantages
+    are centred over all of them. Built on its own, as in the benchmark, it is side A against the scripted challenger.
+
+    Action
+    ------
+    A: twice, B: once, a text that ends with exactly one of ``<answer>disruptive</answer>``,
+    ``<answer>consolidating</answer>``, ``<answer>neutral</answer>``. Quotes count as in the adversarial environment.
+
+    Observation
+    -----------
+    A: title, abstract, year, field, venue, and the reference list if asked for; then what B wrote, fenced off as data.
+    B: the same and A's first answer, fenced off. Never a citation count or anything else from later papers.
+
+    Rewards
+    -------
+    A: as in ``disruption-adversarial-v0``, between -1 and 1.5. B: +1 if its own label is right, -1 otherwise, and 0.2
+    on top of a right one if A's final label is right as well. A message that is not an answer, and a cut-off one, costs
+    its own side -1. The other side plays on: A is asked "Are you sure?", B is told that there was no judgement.
+
+    Episode end
+    -----------
+    A: after the second message, or after a first one that is not an answer. B: after its message. Neither waits for
+    more than `patience` seconds.
+
+    Arguments
+    ---------
+    paper : Paper with a `disruption_label`
+    table : Table or None
+        Where the other side sits; None for the scripted challenger.
+    patience : float
+        Seconds that one side waits for the other before it plays on alone.
+    challenger, control_rate, seed, prompt, references, judge
+        As for ``disruption-adversarial-v0``.
+
+    Version history
+    ---------------
+    v0: first version.
+    """
+
+    env_id = "disruption-selfplay-v0"
+
+    def __init__(
+        self,
+        paper: Paper,
+        *,
+        table: Table | None = None,
+        patience: float = PATIENCE,
+        challenger: Challenger | None = None,
+        control_rate: float = 0.25,
+        seed: int = 0,
+        prompt: str = "full",
+        references: bool = False,
+        judge: ReasonsJudge | None = None,
+    ):
+        super().__init__(
+            paper,
+            challenger=challenger,
+            control_rate=control_rate,
+            seed=seed,
+            prompt=prompt,
+            references=references,
+            judge=judge,
+        )
+        self.table, self.patience = table, patience
+
+    @classmethod
+    def make_group(cls, example: Example, size: int, options: Mapping[str, Any]) -> list[SciSciEnv]:
+        envs: list[SciSciEnv] = []
+        for _ in range(size // 2):
+            one = cls(*example, **options)
+            one.table = Table(one.patience)
+            envs += [one, ObjectorEnv(one.paper, one.table, prompt=one.prompt, references=one.references)]
+        if size % 2:
+            envs.append(cls(*example, **options))
+        return envs
+
+    async def challenge(self, answer: str, label: str) -> Challenge:
+        if self.table is None:
+            return await super().challenge(answer, label)
+        self.table.say("A", (answer, label))
+        said = await self.table.hear("B")
+        return Challenge() if said is None else Challenge(as_data(said[0].strip()), said[1])
+
+    async def step(self, message: Message) -> MessageStepResult:
+        result = await super().step(message)
+        if result.episode_done and self.table is not None:
+            self.table.final = str(result.logs["predicted"])
+        return result
+
+    def abandon(self) -> None:
+        if self.table is not None:
+            self.table.say("A", None)
+
+
+class ObjectorEnv(SciSciEnv):
+    """Side B of `DisruptionSelfPlayEnv`. Not registered: it makes no sense without side A."""
+
+    env_id = "disruption-selfplay-v0"
+    reward_range = (WRONG, CORRECT + MAX_ADAPTATION)
+    labels = DISRUPTION_LABELS
+    ungraded = {"objector_correct": 0.0, "objector_format_valid": 0.0}  # noqa: RUF012  (a class constant of the base)
+
+    def __init__(self, paper: Paper, table: Table, *, prompt: str = "full", references: bool = False):
+        super().__init__(paper)
+        self.paper, self.table, self.prompt, self.references = paper, table, prompt, references
+        self.example_id += ":B"
+        self._label: str = require_label(self, paper.disruption_label, "disruption_label")
+        self._is_right = False
+
+    @property
+    def gold_label(self) -> str:
+        return self._label
+
+    def gold_answer(self) -> str:
+        return format_answer(self._label)
+
+    async def initial_observation(self) -> list[Message]:
+        said = await self.table.hear("A")
+        response = as_data(said[0]) if said is not None else NOTHING_SAID
+        shown = paper_block(self.paper, details=self.prompt == "full", references=self.references)
+        if self.prompt == "short":
+            return user_message(f"{shown}\n{response}\n{' '.join(self.labels)} ?")
+        text = QUESTION.format(
+            data=DATA,
+            paper=shown,
+            criteria=disruption_criteria(self.paper),
+            response=response,
+            ending=LABEL_ENDING,
+        )
+        return user_message(text)
+
+    async def step(self, message: Message) -> MessageStepResult:
+        text = get_text_content(message)
+        label = parse_label(text, self.labels)
+        self.table.say("B", None if label is None else (text, label))
+        self._is_right = label == self._label
+        return MessageStepResult(
+            reward=RewardBreakdown(correctness(label, self._label)).total,
+            episode_done=True,
+            next_messages=[],
+            # Names of their own: `correct` is about side A, here as in the benchmark.
+            metrics={"objector_correct": float(self._is_right), "objector_format_valid": float(label is not None)},
+            logs={"predicted": label or "", "expected": self._label},
+        )
+
+    def group_reward(self) -> float:
+        return MAX_ADAPTATION if self._is_right and self.table.final == self._label else 0.0
+
+    def abandon(self) -> None:
+        self.table.say("B", None)
