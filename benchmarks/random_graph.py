@@ -47,7 +47,7 @@ def random_graph(n_papers: int, n_citations: int, seed: int = 0, n_years: int = 
 
     The number of papers grows by 5 % a year. A reference is, in turn, a reference of a paper already cited (40 %), a
     target of an earlier citation (18 %: preferential attachment) or a paper of an age drawn from an exponential with
-    mean 7 years. The few duplicates, self-citations and citations of the same and of later papers that this makes stay in.
+    mean 7 years. The duplicates, self-citations and citations of the same year that this makes stay in.
 
     Parameters
     ----------

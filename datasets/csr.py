@@ -31,18 +31,18 @@ def reference_rows(
         Edges with an unknown end, self-citations, duplicates.
     """
     count = np.zeros(n_papers, np.int64)
-    ranges = _ranges(n_papers, threads)
+    ranges = row_ranges(n_papers, threads)
     tallies = np.zeros((len(ranges), 2), np.int64)  # unknown, self-citations
-    run_chunks(_count, [(citing, cited, *r, count, tallies[i]) for i, r in enumerate(ranges)], threads)
-    indptr = _pointers(count)
+    run_chunks(count_rows, [(citing, cited, *r, count, tallies[i]) for i, r in enumerate(ranges)], threads)
+    indptr = pointers(count)
     indices = np.empty(indptr[-1], np.int32)
     place = indptr[:-1].copy()
-    run_chunks(_scatter, [(citing, cited, *r, place, indices) for r in ranges], threads)
-    run_chunks(_sort_rows, [(*r, indptr, indices, count) for r in _ranges(n_papers, threads, 4)], threads)
-    kept = _pointers(count)
+    run_chunks(scatter_rows, [(citing, cited, *r, place, indices) for r in ranges], threads)
+    run_chunks(sort_rows, [(*r, indptr, indices, count) for r in row_ranges(n_papers, threads, 4)], threads)
+    kept = pointers(count)
     duplicates = int(indptr[-1] - kept[-1])
     if duplicates:
-        _compact(indptr, kept, indices)
+        compact_rows(indptr, kept, indices)
         indices = indices[: kept[-1]]
     return kept, indices, (int(tallies[0, 0]), int(tallies[:, 1].sum()), duplicates)
 
@@ -53,15 +53,15 @@ def transposed_rows(
     """Rows of citing papers by year and position, and how many citations go to a later year."""
     n_papers = years.size
     order = year_order(years)
-    ranges = _ranges(n_papers, threads)
+    ranges = row_ranges(n_papers, threads)
     count = np.zeros(n_papers, np.int64)
-    run_chunks(_count_cited, [(ref_indices, *r, count) for r in ranges], threads)
-    indptr = _pointers(count)
+    run_chunks(count_cited, [(ref_indices, *r, count) for r in ranges], threads)
+    indptr = pointers(count)
     indices = np.empty(indptr[-1], np.int32)
     place = indptr[:-1].copy()
     past = np.zeros((len(ranges), 1), np.int64)
     run_chunks(
-        _scatter_citing,
+        scatter_citing,
         [(order, ref_indptr, ref_indices, years, *r, place, indices, past[i]) for i, r in enumerate(ranges)],
         threads,
     )
@@ -73,13 +73,13 @@ def year_order(years: np.ndarray) -> np.ndarray:
     return np.argsort(years, kind="stable").astype(np.int32)
 
 
-def _pointers(count: np.ndarray) -> np.ndarray:
+def pointers(count: np.ndarray) -> np.ndarray:
     indptr = np.zeros(count.size + 1, np.int64)
     np.cumsum(count, out=indptr[1:])
     return indptr
 
 
-def _ranges(n_papers: int, threads: int | None, per_thread: int = 1) -> list[tuple[int, int]]:
+def row_ranges(n_papers: int, threads: int | None, per_thread: int = 1) -> list[tuple[int, int]]:
     """Ranges of rows; each is filled by one thread, which reads all edges and takes those of its rows.
 
     Reading all edges again costs less than writing to rows that are spread over more memory than the caches hold.
@@ -90,7 +90,7 @@ def _ranges(n_papers: int, threads: int | None, per_thread: int = 1) -> list[tup
 
 
 @kernel
-def _count(citing, cited, low, high, count, tally):
+def count_rows(citing, cited, low, high, count, tally):
     for e in range(citing.size):
         c = citing[e]
         if c < 0 or cited[e] < 0:
@@ -103,7 +103,7 @@ def _count(citing, cited, low, high, count, tally):
 
 
 @kernel
-def _scatter(citing, cited, low, high, place, indices):
+def scatter_rows(citing, cited, low, high, place, indices):
     for e in range(citing.size):
         c = citing[e]
         if low <= c < high and cited[e] >= 0 and c != cited[e]:
@@ -112,7 +112,7 @@ def _scatter(citing, cited, low, high, place, indices):
 
 
 @kernel
-def _sort_rows(low, high, indptr, indices, count):
+def sort_rows(low, high, indptr, indices, count):
     """Sort each row and move its distinct entries to the front; `count` becomes their number."""
     for p in range(low, high):
         start, end = indptr[p], indptr[p + 1]
@@ -135,7 +135,7 @@ def _sort_rows(low, high, indptr, indices, count):
 
 
 @kernel
-def _compact(indptr, kept, indices):
+def compact_rows(indptr, kept, indices):
     for p in range(kept.size - 1):
         shift = indptr[p] - kept[p]
         if shift:
@@ -144,7 +144,7 @@ def _compact(indptr, kept, indices):
 
 
 @kernel
-def _count_cited(ref_indices, low, high, count):
+def count_cited(ref_indices, low, high, count):
     for e in range(ref_indices.size):
         r = ref_indices[e]
         if low <= r < high:
@@ -152,7 +152,7 @@ def _count_cited(ref_indices, low, high, count):
 
 
 @kernel
-def _scatter_citing(order, ref_indptr, ref_indices, years, low, high, place, indices, past):
+def scatter_citing(order, ref_indptr, ref_indices, years, low, high, place, indices, past):
     for k in range(order.size):
         c = order[k]
         for e in range(ref_indptr[c], ref_indptr[c + 1]):

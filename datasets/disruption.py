@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from .csr import year_order
@@ -48,21 +51,9 @@ def disruption_counts(
     """
     window = checked_window(window)
     require_papers(graph)
+    ranks = YearRanks(graph, threads)
     counts = np.zeros((3, graph.n_papers), np.int64)
-    order = year_order(graph.years)
-    seen = _Scratch(graph, threads)
-    rank, starts = seen.rank, seen.starts
-    citers = graph.cit_indices if rank is None else rank[graph.cit_indices]
-
-    def chunk(low: int) -> None:
-        stamp = seen.take()
-        _count(
-            order[low : low + CHUNK], graph.years, graph.ref_indptr, graph.ref_indices, graph.cit_indptr, citers,
-            starts, seen.first_year, -1 if window is None else window, stamp, counts[0], counts[1], counts[2],
-        )  # fmt: skip
-        seen.give(stamp)
-
-    run_chunks(chunk, [(low,) for low in range(0, graph.n_papers, CHUNK)], threads)
+    ranks.run(lambda papers, stamp: count_chunk(papers, graph, ranks, window, stamp, counts))
     return counts[0], counts[1], counts[2]
 
 
@@ -130,31 +121,79 @@ def require_papers(graph: CitationGraph) -> None:
         )
 
 
-class _Scratch:
-    """Papers numbered by year, so that a window is one range of numbers, and a stamp array for each thread."""
+def count_chunk(
+    papers: np.ndarray,
+    graph: CitationGraph,
+    ranks: YearRanks,
+    window: int | None,
+    stamp: np.ndarray,
+    counts: np.ndarray,
+) -> None:
+    """Fill the columns `papers` of `counts` (3, N); `stamp` (N,) must hold no paper's position yet to come."""
+    _count(papers, *count_arguments(graph, ranks, window), stamp, counts[0], counts[1], counts[2])
+
+
+def count_arguments(graph: CitationGraph, ranks: YearRanks, window: int | None) -> Any:
+    """What every counting kernel here reads, in its order."""
+    rows = (graph.years, graph.ref_indptr, graph.ref_indices, graph.cit_indptr, ranks.citers)
+    return (*rows, ranks.starts, ranks.first_year, -1 if window is None else window)
+
+
+class YearRanks:
+    """Papers renumbered by year, so that a window is one range of numbers, and a stamp array for each thread.
+
+    Parameters
+    ----------
+    graph : CitationGraph
+    threads : int, optional
+
+    Attributes
+    ----------
+    order : int32 array (N,)
+        Positions by year.
+    citers : int32 array (E,)
+        `graph.cit_indices` renumbered; ascending within each row.
+    starts : int64 array
+        First number of each year, from `first_year` to one after the last.
+    """
 
     def __init__(self, graph: CitationGraph, threads: int | None) -> None:
-        order = year_order(graph.years)
+        self.order = year_order(graph.years)
         self.first_year = int(graph.years.min())
-        span = int(graph.years.max()) - self.first_year
-        counts = np.bincount(graph.years - self.first_year, minlength=span + 1)
+        counts = np.bincount(graph.years.astype(np.int64) - self.first_year)
         self.starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        self.rank: np.ndarray | None = None
+        self.citers = graph.cit_indices
         if np.any(graph.years[1:] < graph.years[:-1]):
-            self.rank = np.empty(graph.n_papers, np.int32)
-            self.rank[order] = np.arange(graph.n_papers, dtype=np.int32)
-        self.free = [np.full(graph.n_papers, -1, np.int32) for _ in range(thread_count(threads))]
+            rank = np.empty(graph.n_papers, np.int32)
+            rank[self.order] = np.arange(graph.n_papers, dtype=np.int32)
+            self.citers = np.empty_like(graph.cit_indices)
+            size = -(-graph.n_citations // (4 * thread_count(threads))) or 1
+            pieces = [slice(low, low + size) for low in range(0, graph.n_citations, size)]
+            run_chunks(
+                lambda s: rank.take(graph.cit_indices[s], out=self.citers[s], mode="clip"),
+                [(s,) for s in pieces],
+                threads,
+            )
+            self.citers.flags.writeable = False
+        self._threads, self._free, self._n_papers = threads, [], graph.n_papers
 
-    def take(self) -> np.ndarray:
-        return self.free.pop()
+    def run(self, work: Callable[..., object], *, done: Callable[[int], object] | None = None) -> None:
+        """Call ``work(papers, stamp)`` for all papers, piece by piece, on every thread."""
 
-    def give(self, stamp: np.ndarray) -> None:
-        self.free.append(stamp)
+        def piece(low: int) -> None:
+            try:
+                stamp = self._free.pop()
+            except IndexError:
+                stamp = np.full(self._n_papers, -1, np.int32)
+            work(self.order[low : low + CHUNK], stamp)
+            self._free.append(stamp)
+
+        run_chunks(piece, [(low,) for low in range(0, self._n_papers, CHUNK)], self._threads, done)
 
 
 @kernel
-def _first_from(citers, begin, end, low):
-    """First place in ``citers[begin:end]``, which ascends, that is not below `low`; written to compile without jumps."""
+def first_from(citers, begin, end, low):
+    """First place in ``citers[begin:end]``, which ascends, that is not below `low`; compiles without jumps."""
     size = end - begin
     while size > 1:
         half = size >> 1
@@ -179,7 +218,7 @@ def _count(
         # Finding all the places first lets the processor wait for many memory reads at once.
         for e in range(first, stop):
             r = ref_indices[e]
-            begins[e - first] = _first_from(citers, cit_indptr[r], cit_indptr[r + 1], low)
+            begins[e - first] = first_from(citers, cit_indptr[r], cit_indptr[r + 1], low)
         reached = 0
         for e in range(first, stop):
             for i in range(begins[e - first], cit_indptr[ref_indices[e] + 1]):

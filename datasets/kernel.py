@@ -11,25 +11,23 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numba
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def kernel(function: Function) -> Function:
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with numba: no GIL, and cached on disk where there is a place to write to.
 
     numba looks for that place next to the source, then in the user's cache folder, and raises when it can write to
     neither (a read-only container); then the function is compiled in each process anew.
     """
     try:
-        return cast(Function, numba.njit(nogil=True, cache=True)(function))
+        return numba.njit(nogil=True, cache=True)(function)
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise
-        return cast(Function, numba.njit(nogil=True)(function))
+        return numba.njit(nogil=True)(function)
 
 
 def thread_count(threads: int | None = None) -> int:

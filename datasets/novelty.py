@@ -1,4 +1,4 @@
-"""Atypicality: does a paper cite venues together that are otherwise cited together more, or less, than chance has it?"""
+"""Atypicality: are the venues that a paper cites together cited together more often, or less, than by chance?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .null_models import expected_counts, sampled_moments
 from .venue_pairs import checked_venues, venue_pairs, year_slots
 
 NULLS = ("shuffle", "switch")
-DEFAULT_SAMPLES = {"shuffle": 100, "switch": 100}
+DEFAULT_SAMPLES = {"shuffle": 200, "switch": 300}
 
 
 class _Columns(NamedTuple):
@@ -143,7 +143,7 @@ def papers_by_year(graph: CitationGraph) -> list[tuple[int, np.ndarray]]:
 def atypicality_of_year(
     graph: CitationGraph, venues: np.ndarray, year: int, papers: np.ndarray, null: str, samples: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`atypicality` of all papers of one year: ``(z10, z_median)`` float64 (2, P), ``(n_pairs, n_left_out)`` int64 (2, P)."""
+    """`atypicality` of all papers of one year: ``(z10, z_median)`` and ``(n_pairs, n_left_out)``, arrays (2, P)."""
     slots = year_slots(graph, venues, papers)
     pairs = venue_pairs(slots)
     total, squares = sampled_moments(slots, pairs, null, samples, seed, year)

@@ -11,8 +11,9 @@ import numpy as np
 from .kernel import kernel
 from .venue_pairs import VenuePairs, YearSlots, paper_ends, sort_and_bucket
 
-# Swap attempts per reference between two samples of the `switch` chain.
-SWEEPS = 10
+# Swap attempts per reference between two samples of the `switch` chain. The counts of consecutive samples correlate by
+# 0.02 with 1 and by less than 0.002 with 2 or more (benchmarks/README.md).
+SWEEPS = 5
 
 
 def sampled_moments(
@@ -38,7 +39,7 @@ def null_networks(slots: YearSlots, null: str, samples: int, seed: int, year: in
     slots : YearSlots
     null : {"shuffle", "switch"}
         ``shuffle`` permutes venues inside a cell. ``switch`` exchanges the cited papers of two references of a cell,
-        unless a paper would then cite another twice; it keeps how often each paper is cited.
+        unless a paper would then cite itself or another twice; it keeps how often each paper is cited.
     samples, seed, year : int
     """
     by_cell = np.argsort(slots.cell, kind="stable").astype(np.int32)
@@ -50,11 +51,11 @@ def null_networks(slots: YearSlots, null: str, samples: int, seed: int, year: in
             _shuffle(slots.venue, by_cell, bounds, random_state(seed, year, sample), values, sampled)
             yield sampled
         return
-    paper = np.repeat(np.arange(slots.papers.size, dtype=np.int32), np.diff(slots.indptr))[by_cell]
-    first, stop = _same_paper(paper, bounds)
+    paper = np.repeat(slots.papers, np.diff(slots.indptr))[by_cell]
+    first, stop = same_paper(paper, bounds)
     cited, venue = slots.cited[by_cell], slots.venue[by_cell]
     for sample in range(samples):
-        _switch(cited, venue, bounds, first, stop, SWEEPS, random_state(seed, year, sample))
+        switch(paper, cited, venue, bounds, first, stop, SWEEPS, random_state(seed, year, sample))
         sampled[by_cell] = venue
         yield sampled
 
@@ -62,9 +63,9 @@ def null_networks(slots: YearSlots, null: str, samples: int, seed: int, year: in
 def expected_counts(slots: YearSlots, pairs: VenuePairs) -> np.ndarray:
     """Exact mean under `shuffle` of how often each observed pair occurs; float64 array (Q,).
 
-    With ``m_c`` slots in cell c, ``k_cj`` of them at venue j and ``S_cd`` pairs of slots of one paper in cells c and d, a
-    pair of slots in two cells is {i, j} with probability ``(k_ci k_dj + k_cj k_di) / (m_c m_d)``, and one inside a cell
-    with ``2 k_ci k_cj / (m_c (m_c - 1))``, or ``k_ci (k_ci - 1) / (m_c (m_c - 1))`` where i = j.
+    With ``m_c`` slots in cell c, ``k_cj`` of them at venue j and ``S_cd`` pairs of slots of one paper in cells c and d,
+    a pair of slots in two cells is {i, j} with probability ``(k_ci k_dj + k_cj k_di) / (m_c m_d)``, and one inside a
+    cell with ``2 k_ci k_cj / (m_c (m_c - 1))``, or ``k_ci (k_ci - 1) / (m_c (m_c - 1))`` where i = j.
     """
     n_cells = slots.cells.size
     together = np.zeros((n_cells, n_cells))
@@ -109,7 +110,7 @@ def _shuffle(venue, by_cell, bounds, state, values, sampled):
         sampled[by_cell[k]] = values[k]
 
 
-def _same_paper(paper: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def same_paper(paper: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For slots in cell order: the range of slots of the same cell and paper."""
     new = np.ones(paper.size, bool)
     new[1:] = paper[1:] != paper[:-1]
@@ -120,7 +121,7 @@ def _same_paper(paper: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 @kernel
-def _switch(cited, venue, bounds, first, stop, sweeps, state):
+def switch(paper, cited, venue, bounds, first, stop, sweeps, state):
     for c in range(bounds.size - 1):
         low, size = bounds[c], bounds[c + 1] - bounds[c]
         for _ in range(sweeps * size):
@@ -128,7 +129,7 @@ def _switch(cited, venue, bounds, first, stop, sweeps, state):
             b = low + int(uniform(state) * size)
             if first[a] == first[b] or cited[a] == cited[b]:
                 continue
-            free = True
+            free = cited[a] != paper[b] and cited[b] != paper[a]
             for i in range(first[a], stop[a]):
                 free &= cited[i] != cited[b]
             for i in range(first[b], stop[b]):

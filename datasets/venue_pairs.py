@@ -1,7 +1,7 @@
 """Pairs of venues that the papers of one year cite together: the raw material of every measure of novelty here.
 
-A *slot* is one reference whose venue is known. Slots lie paper by paper and, within a paper, by cited year; all slots of
-one cited year form a *cell*, inside which a null model may exchange them.
+A *slot* is one reference whose venue is known. Slots lie paper by paper and, within a paper, by cited year; all slots
+of one cited year form a *cell*, inside which a null model may exchange them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class YearSlots:
 
 @dataclass(frozen=True)
 class VenuePairs:
-    """Observed pairs ``i <= j`` as a sparse upper triangle: how often the papers of a year cite venues i and j together.
+    """How often the papers of a year cite venues ``i <= j`` together, as a sparse upper triangle.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def paper_ends(indptr, ends):
 
 @kernel
 def sort_and_bucket(indptr, venue, ordered, heads, bucket):
-    """Sort `venue` within each paper into `ordered`; list the places of each venue, ``bucket[heads[v]:heads[v + 1]]``."""
+    """Sort `venue` within each paper into `ordered`; list where venue v is, ``bucket[heads[v]:heads[v + 1]]``."""
     heads[:] = 0
     for k in range(indptr.size - 1):
         first, stop = indptr[k], indptr[k + 1]
