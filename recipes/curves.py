@@ -38,9 +38,7 @@ def curve_svg(
     axes.plot(steps, values, color=ACCENT, linewidth=1.8, marker="o" if len(points) < 20 else None, markersize=4)
     for name, value in levels:
         axes.axhline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        axes.annotate(
-            name, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=MUTED, fontsize=8
-        )
+        axes.annotate(name, (0.02, value), xycoords=("axes fraction", "data"), va="bottom", color=MUTED, fontsize=8)
     if mark is not None and mark in steps:
         axes.plot([mark], [values[steps.index(mark)]], "o", color=ACCENT, markersize=9, fillstyle="none")
     if limits:

@@ -46,6 +46,8 @@ class DemoSettings:
 
     Parameters
     ----------
+    papers : int
+        Size of the synthetic corpus.
     works : str or None
         Folder of real works in snapshot layout; None for the synthetic corpus.
     labels : "threshold" | "quantile" | None
@@ -56,6 +58,7 @@ class DemoSettings:
     """
 
     seed: int = 0
+    papers: int = SyntheticCorpus.papers
     works: str | None = None
     labels: str | None = None
     window: int = 5
@@ -173,8 +176,19 @@ class Demo:
         if not (self.data / "card.json").is_file():
             rules = LabelRules(scheme=settings.scheme, window=settings.window)
             if settings.works is None:
-                command = ("scisci-gym", "build", "synthetic", "--seed", str(settings.seed), "--out", str(self.data))
-                corpus = SyntheticCorpus(seed=settings.seed)
+                command = (
+                    *(
+                        "scisci-gym",
+                        "build",
+                        "synthetic",
+                        "--papers",
+                        str(settings.papers),
+                        "--seed",
+                        str(settings.seed),
+                    ),
+                    *("--labels", settings.scheme, "--window", str(settings.window), "--out", str(self.data)),
+                )
+                corpus = SyntheticCorpus(papers=settings.papers, seed=settings.seed)
                 build_synthetic(corpus, self.data, BuildOptions(rules, command=command), self.console.is_terminal)
             else:
                 self._real_dataset(Path(settings.works), rules)

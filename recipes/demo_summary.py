@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -50,22 +51,25 @@ def _compared(one: Score, other: Score) -> str:
 
 
 def print_summary(result: DemoResult, report: Path, out: Path, console: Console) -> None:
-    """Print the table, the sentences, the report's path, and what to do next."""
-    table = Table(
-        title=f"test split, {result.policies[0].greedy.n} papers; 95 % bootstrap intervals", title_justify="left"
-    )
-    for heading in ("", "accuracy", "macro-F1", "MCC", "macro-F1, sampled"):
-        table.add_column(heading, no_wrap=heading == "")
+    """Print the table, the sentences, the report's path, and what to do next.
+
+    Policies answer greedily; the last column is their macro-F1 at temperature 1.
+    """
+    papers = result.policies[0].greedy.n
+    title = f"test split, {papers:,} papers (± half a 95 % bootstrap interval)"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("", "accuracy", "macro-F1", "MCC", "sampled"):
+        table.add_column(heading, no_wrap=True, justify="left")
     for name, accuracy, macro_f1, mcc, sampled in score_rows(result):
-        bold = "bold" if name.startswith("RL") else None
-        table.add_row(name, str(accuracy), str(macro_f1), str(mcc), str(sampled) if sampled else "", style=bold)
+        cells = (accuracy.brief, macro_f1.brief, mcc.brief, f"{sampled.value:.3f}" if sampled else "")
+        table.add_row(name, *cells, style="bold" if name.startswith("RL") else None)
     if result.card.get("ceiling"):
         best = result.card["ceiling"]["test"]
         table.add_row("best reachable", f"{best['accuracy']:.3f}", f"{best['macro_f1']:.3f}", "", "", style="dim")
     console.print()
     console.print(table)
     for sentence in verdict(result) + result.notes:
-        console.print(f"- {sentence}")
+        console.print(f"- {sentence}", soft_wrap=True)
     console.print(f"\nreport: {report}\n\nnext:")
     data, model = out / "data", out / "model"
     for command in (

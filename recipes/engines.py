@@ -37,7 +37,7 @@ def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0) -> I
     choice : "local" | "hosted" | URL | None
         See `engine_kind`.
     checkpoints : path
-        Where a local engine keeps weights; checkpoints of an earlier run are found there again.
+        Where a local engine keeps weights and its log; checkpoints of an earlier run are found there again.
     seed : int
         Of a local engine's sampling.
     """
@@ -45,8 +45,9 @@ def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0) -> I
     if kind == "hosted":
         yield kind
     elif kind == "local":
-        Path(checkpoints).mkdir(parents=True, exist_ok=True)
-        with local_engine({}, checkpoints=checkpoints, seed=seed):
+        folder = Path(checkpoints)
+        folder.mkdir(parents=True, exist_ok=True)
+        with local_engine({}, checkpoints=folder, seed=seed, log=folder / "engine.log"):
             yield kind
     else:
         before = {name: os.environ.get(name) for name in ("TINKER_BASE_URL", "TINKER_API_KEY")}

@@ -38,7 +38,7 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
     stop = threading.Event()
     with (
         (folder / "console.log").open("a") as log,
-        Progress(*columns, console=console, transient=True) as bar,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         task = bar.add_task(label, total=steps)
 

@@ -21,6 +21,11 @@ class Score:
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
+    @property
+    def brief(self) -> str:
+        """Value and half the width of the interval, for tables that have to fit a terminal."""
+        return f"{self.value:.3f} ±{(self.high - self.low) / 2:.3f}"
+
 
 @dataclass(frozen=True)
 class Scores:
