@@ -2,6 +2,7 @@
 
 from . import envs as envs  # registers every environment and its benchmark
 from .datasets.paper import Paper
+from .envs.check_env import check_env
 from .envs.registry import make, spec, specs
 
-__all__ = ["Paper", "make", "spec", "specs"]
+__all__ = ["Paper", "check_env", "make", "spec", "specs"]
