@@ -93,9 +93,14 @@ class Backend:
         return self._bases[key]
 
     def _sampling_shape(self, base: BaseModel) -> tuple[int, int]:
+        """(rows of a decoding block, prompt tokens per call): small models are dominated by the cost of a call."""
+        on_gpu = base.device.type == "cuda"
         small = sum(p.numel() for p in base.net.parameters()) < 20_000_000
-        rows = self.options.block_rows or (32 if small or base.device.type == "cuda" else 8)
-        return rows, self.options.prompt_tokens or (256 if small else 1024 if base.device.type == "cuda" else 1)
+        rows = self.options.block_rows or (32 if small or on_gpu else 8)
+        # With several CPU threads the fused attention splits prompts that are read together by what else is there (measured:
+        # last bits differ), so they are read one by one.
+        together = 256 if small and not on_gpu and torch.get_num_threads() == 1 else 1
+        return rows, self.options.prompt_tokens or together
 
     def model(self, model_id: str) -> TrainingModel:
         if model_id not in self.models:

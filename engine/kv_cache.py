@@ -26,6 +26,11 @@ class SlotLayer(CacheLayerMixin):
         layer.keys, layer.values, layer.is_initialized = keys, values, True
         return layer
 
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """Keys and values, with whatever room is behind them."""
+        assert self.keys is not None and self.values is not None, "the cache is empty"
+        return self.keys, self.values
+
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Start empty; `update` allocates."""
         rows, heads, _, dim = key_states.shape
@@ -107,14 +112,9 @@ class SlotCache(Cache):
         """The rows of several caches of the same length, one after the other."""
         layers = []
         for parts in zip(*(cache.slots for cache in caches), strict=True):
-            keys, values = (torch.cat(tensors) for tensors in zip(*map(_filled, parts), strict=True))
+            keys, values = (torch.cat(tensors) for tensors in zip(*(part.filled() for part in parts), strict=True))
             layers.append(SlotLayer.of(keys, values, parts[0].length))
         return SlotCache(layers)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "SlotCache":
-        return SlotCache([SlotLayer.of(*map(change, _filled(layer)), layer.length) for layer in self.slots])
-
-
-def _filled(layer: SlotLayer) -> tuple[Tensor, Tensor]:
-    assert layer.keys is not None and layer.values is not None, "the cache is empty"
-    return layer.keys, layer.values
+        return SlotCache([SlotLayer.of(*map(change, layer.filled()), layer.length) for layer in self.slots])

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers.cache_utils import Cache
 from transformers.pytorch_utils import Conv1D
 
+from . import attention
 from .errors import RequestError
-from .kv_cache import SlotCache
 from .lora import AdaptableLayer, AdapterWeights
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class BaseModel:
             config = AutoConfig.from_pretrained(folder, local_files_only=True)
             self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             net: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype, local_files_only=True, attn_implementation="sdpa"
+                folder, dtype=dtype, local_files_only=True, attn_implementation=attention.NAME
             )
         except (OSError, ValueError, KeyError) as error:
             raise RequestError(f"base model {name!r} at {folder} cannot be loaded: {error}") from error
@@ -114,7 +115,7 @@ class BaseModel:
         *,
         positions: Tensor | None = None,
         mask: Tensor | dict[str, Tensor] | None = None,
-        cache: SlotCache | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Next-token logits at chosen places.
 

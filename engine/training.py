@@ -1,7 +1,7 @@
 """Forward and backward passes of one adapter, and its AdamW step."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +12,9 @@ from .errors import RequestError
 from .lora import AdapterWeights
 from .losses import LOSSES, OPTIONAL_INPUTS, REQUIRED_INPUTS, check_loss
 from .model import BaseModel
+from .passes import Pass, TrainingSequence, plan_passes
 
-TOKENS_PER_PASS = 4096
-"""Padded tokens that go through the model at once: activations stay in cache, memory stays bounded."""
-LOGITS_PER_PASS = 1 << 26
-"""Logits (positions times vocabulary) computed at once: 256 MB in float32."""
+_KNOWN_INPUTS = {"target_tokens", "weights", "advantages", "logprobs", *OPTIONAL_INPUTS}
 
 
 @dataclass(frozen=True)
@@ -43,15 +41,6 @@ class ForwardBackwardResult:
     metrics: dict[str, float]
 
 
-@dataclass
-class _Sequence:
-    """A distinct model input and the data that share it."""
-
-    tokens: np.ndarray
-    data: list[int]
-    needed: np.ndarray
-
-
 def forward_backward(
     base: BaseModel,
     adapter: AdapterWeights,
@@ -63,7 +52,7 @@ def forward_backward(
 ) -> ForwardBackwardResult:
     """Sum the loss over all tokens of all data; add its gradient to the adapter's unless `backward` is false.
 
-    Equal inputs go through the model once. With `backward`, logits are computed only at the positions where a weight, an
+    Equal inputs go through the model once, and so does the prompt that the rollouts of a group have in common. With `backward`, logits are computed only at the positions where a weight, an
     advantage or a sampling log-probability is not zero; elsewhere the reported log-probability is 0. A forward pass alone
     reports all of them.
 
@@ -76,67 +65,54 @@ def forward_backward(
     for i, datum in enumerate(data):
         _check_datum(base, datum, i, loss_fn)
     logprobs = [np.zeros(d.inputs["target_tokens"].shape, np.float32) for d in data]
+    sequences = _distinct(data, loss_fn, everything=not backward)
     total = 0.0
     with base.using(adapter), torch.set_grad_enabled(backward):
-        for batch in _batches(_distinct(data, loss_fn, everything=not backward), base.vocab_size):
-            loss = _batch_loss(base, batch, data, loss_fn, config, logprobs)
-            if loss is None:
-                continue
+        for one in plan_passes(sequences, base.vocab_size, share=base.window is None):
+            loss = _pass_loss(base, one, data, loss_fn, config, logprobs)
             total += float(loss.detach())
             if backward:
                 loss.backward()
     return ForwardBackwardResult(logprobs, {"loss:sum": total})
 
 
-def _batch_loss(
+def _pass_loss(
     base: BaseModel,
-    batch: list[_Sequence],
+    one: Pass,
     data: Sequence[TrainingDatum],
     loss_fn: str,
     config: Mapping[str, float],
     logprobs: list[np.ndarray],
-) -> Tensor | None:
-    """Loss of the data of one padded batch; their log-probabilities are written into `logprobs`."""
-    width = max(len(s.tokens) for s in batch)
-    tokens = np.zeros((len(batch), width), np.int64)
-    for row, sequence in enumerate(batch):
-        tokens[row, : len(sequence.tokens)] = sequence.tokens
-    places = [row * width + s.needed for row, s in enumerate(batch)]
-    select = np.concatenate(places)
-    if not len(select):
-        return None
-    # Padding is on the right, where a causal model cannot see it: no mask is needed.
-    logits = base.logits(_to(base, tokens), _to(base, select))
-    table = torch.log_softmax(logits, dim=-1)
-    loss: Tensor | None = None
+) -> Tensor:
+    """Loss of the data of one pass; their log-probabilities are written into `logprobs`."""
+    table = torch.log_softmax(one.logits(base), dim=-1)
+    terms = []
     start = 0
-    for sequence in batch:
+    for sequence in one.sequences:
         stop = start + len(sequence.needed)
-        at = table[start:stop]
-        start = stop
         for i in sequence.data:
-            inputs = {k: _to(base, v[sequence.needed]) for k, v in data[i].inputs.items()}
+            inputs = {k: _to(base, v[sequence.needed]) for k, v in data[i].inputs.items() if k in _KNOWN_INPUTS}
             targets = inputs.pop("target_tokens")
-            chosen = at.gather(1, targets.reshape(len(targets), -1)).reshape(targets.shape)
+            chosen = table[start:stop].gather(1, targets.reshape(len(targets), -1)).reshape(targets.shape)
             logprobs[i][sequence.needed] = chosen.detach().cpu().numpy()
-            term = LOSSES[loss_fn](chosen, inputs, config)
-            loss = term if loss is None else loss + term
-    return loss
+            terms.append(LOSSES[loss_fn](chosen, inputs, config))
+        start = stop
+    return torch.stack(terms).sum()
 
 
-def _distinct(data: Sequence[TrainingDatum], loss_fn: str, *, everything: bool) -> list[_Sequence]:
-    by_tokens: dict[bytes, _Sequence] = {}
+def _distinct(data: Sequence[TrainingDatum], loss_fn: str, *, everything: bool) -> list[TrainingSequence]:
+    """Equal inputs put together; they need whatever one of their data needs."""
+    members: dict[bytes, list[int]] = {}
+    needed: dict[bytes, np.ndarray] = {}
     for i, datum in enumerate(data):
         key = datum.tokens.tobytes()
-        needed = np.ones(len(datum.tokens), bool) if everything else _needed(datum, loss_fn)
-        if key in by_tokens:
-            by_tokens[key].data.append(i)
-            by_tokens[key].needed |= needed
-        else:
-            by_tokens[key] = _Sequence(datum.tokens, [i], needed)
-    for sequence in by_tokens.values():
-        sequence.needed = np.flatnonzero(sequence.needed)
-    return list(by_tokens.values())
+        mask = np.ones(len(datum.tokens), bool) if everything else _needed(datum, loss_fn)
+        members.setdefault(key, []).append(i)
+        needed[key] = needed[key] | mask if key in needed else mask
+    return [
+        TrainingSequence(data[indices[0]].tokens, tuple(indices), np.flatnonzero(needed[key]))
+        for key, indices in members.items()
+    ]
 
 
 def _needed(datum: TrainingDatum, loss_fn: str) -> np.ndarray:
@@ -146,22 +122,6 @@ def _needed(datum: TrainingDatum, loss_fn: str) -> np.ndarray:
         value = datum.inputs[key]
         needed |= (value != 0).reshape(len(value), -1).any(axis=1)
     return needed
-
-
-def _batches(sequences: list[_Sequence], vocabulary: int) -> Iterable[list[_Sequence]]:
-    """Sequences of similar length together, within the limits on tokens and logits."""
-    batch: list[_Sequence] = []
-    positions = 0
-    for sequence in sorted(sequences, key=lambda s: len(s.tokens)):
-        tokens = (len(batch) + 1) * len(sequence.tokens)
-        logits = (positions + len(sequence.needed)) * vocabulary
-        if batch and (tokens > TOKENS_PER_PASS or logits > LOGITS_PER_PASS):
-            yield batch
-            batch, positions = [], 0
-        batch.append(sequence)
-        positions += len(sequence.needed)
-    if batch:
-        yield batch
 
 
 def _check_datum(base: BaseModel, datum: TrainingDatum, i: int, loss_fn: str) -> None:
