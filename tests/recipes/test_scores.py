@@ -1,0 +1,73 @@
+"""Scores against scikit-learn, by hand, and their intervals in simulation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+from scisci_gym.recipes.scores import score
+
+LABELS = ["a", "b", "c"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, ""])), min_size=1, max_size=60))
+def test_equal_to_scikit_learn(pairs: list[tuple[str, str]]) -> None:
+    truth, predicted = [t for t, _ in pairs], [p for _, p in pairs]
+    ours = score(truth, predicted, LABELS)
+    assert ours.accuracy.value == pytest.approx(accuracy_score(truth, predicted))
+    theirs = f1_score(truth, predicted, labels=LABELS, average="macro", zero_division=0)
+    assert ours.macro_f1.value == pytest.approx(theirs)
+    assert ours.mcc.value == pytest.approx(matthews_corrcoef(truth, predicted))
+    for one in (ours.accuracy, ours.macro_f1):
+        assert 0 <= one.low <= one.high <= 1
+
+
+def test_by_hand() -> None:
+    ours = score(["a", "a", "b", "c"], ["a", "b", "b", ""], LABELS)
+    assert ours.confusion == [[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
+    assert ours.accuracy.value == 0.5
+    assert ours.answered == 0.75
+    # F1: a = 2/(2+1), b = 2/(1+2), c = 0.
+    assert ours.macro_f1.value == pytest.approx((2 / 3 + 2 / 3) / 3)
+
+
+def test_a_constant_answer_gets_what_theory_says() -> None:
+    truth = LABELS * 50
+    ours = score(truth, ["a"] * 150, LABELS)
+    assert ours.macro_f1.value == pytest.approx(1 / 6)
+    assert ours.mcc.value == 0
+
+
+def test_intervals_cover_at_the_stated_rate() -> None:
+    """Answers right with probability 0.7: the interval of the accuracy holds 0.7 about 95 times of 100."""
+    rng = np.random.default_rng(0)
+    trials, covered = 300, 0
+    for trial in range(trials):
+        truth = rng.choice(LABELS, 200)
+        wrong = np.array([LABELS[(LABELS.index(t) + 1) % 3] for t in truth])
+        predicted = np.where(rng.random(200) < 0.7, truth, wrong)
+        interval = score(truth.tolist(), predicted.tolist(), LABELS, seed=trial).accuracy
+        covered += interval.low <= 0.7 <= interval.high
+    # Three standard deviations of a binomial around 95 %.
+    assert 0.91 <= covered / trials <= 0.99
+
+
+def test_bootstrap_equals_resampling_examples() -> None:
+    """The multinomial over cells is the same distribution as drawing examples with replacement."""
+    rng = np.random.default_rng(1)
+    truth = rng.choice(LABELS, 150)
+    predicted = np.where(rng.random(150) < 0.6, truth, rng.choice(LABELS, 150))
+    draws = rng.integers(150, size=(2000, 150))
+    values = [f1_score(truth[d], predicted[d], labels=LABELS, average="macro", zero_division=0) for d in draws[:600]]
+    low, high = np.quantile(values, [0.025, 0.975])
+    ours = score(truth.tolist(), predicted.tolist(), LABELS).macro_f1
+    assert ours.low == pytest.approx(low, abs=0.015)
+    assert ours.high == pytest.approx(high, abs=0.015)
+
+
+def test_refuses_what_cannot_be_scored() -> None:
+    with pytest.raises(ValueError, match="one length above 0"):
+        score([], [], LABELS)
+    with pytest.raises(ValueError, match="'d'"):
+        score(["d"], ["a"], LABELS)
