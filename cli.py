@@ -9,6 +9,7 @@ from .recipes import cli as recipes
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 app.add_typer(build_app, name="build")
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(recipes.train)
+app.command(name="eval")(recipes.evaluate)
 app.command()(recipes.demo)
 app.add_typer(engine_app, name="engine")
 

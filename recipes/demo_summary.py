@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -9,18 +10,41 @@ from rich.console import Console
 from rich.table import Table
 
 from .demo import DemoResult
-from .scores import Score
+from .evaluate import PolicyResult
+from .scores import Score, Scores
+
+ScoreRow = tuple[str, Score, Score, Score, Score | None]
 
 
-def score_rows(result: DemoResult) -> list[tuple[str, Score, Score, Score, Score | None]]:
-    """(name, accuracy, macro-F1, MCC, sampled macro-F1) of baselines and policies, in the order of the report."""
-    rows: list[tuple[str, Score, Score, Score, Score | None]] = [
-        (name, scores.accuracy, scores.macro_f1, scores.mcc, None) for name, scores in result.baselines.items()
+def score_rows(baselines: Mapping[str, Scores], policies: Sequence[PolicyResult]) -> list[ScoreRow]:
+    """(name, accuracy, macro-F1, MCC, sampled macro-F1) of baselines and policies, in this order."""
+    rows: list[ScoreRow] = [
+        (name, scores.accuracy, scores.macro_f1, scores.mcc, None) for name, scores in baselines.items()
     ]
-    for policy in result.policies:
+    for policy in policies:
         greedy = policy.greedy
         rows.append((policy.name, greedy.accuracy, greedy.macro_f1, greedy.mcc, policy.sampled.macro_f1))
     return rows
+
+
+def score_table(
+    baselines: Mapping[str, Scores],
+    policies: Sequence[PolicyResult],
+    split: str,
+    ceiling: Mapping[str, float] | None = None,
+) -> Table:
+    """Scores for a terminal of 80 columns. Policies answer greedily; the last column is macro-F1 at temperature 1."""
+    papers = policies[0].greedy.n
+    title = f"{split} split, {papers:,} papers (± half a 95 % bootstrap interval)"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("", "accuracy", "macro-F1", "MCC", "sampled"):
+        table.add_column(heading, no_wrap=True)
+    for name, accuracy, macro_f1, mcc, sampled in score_rows(baselines, policies):
+        cells = (accuracy.brief, macro_f1.brief, mcc.brief, f"{sampled.value:.3f}" if sampled else "")
+        table.add_row(name, *cells, style="bold" if name.startswith("RL") else None)
+    if ceiling:
+        table.add_row("best reachable", f"{ceiling['accuracy']:.3f}", f"{ceiling['macro_f1']:.3f}", "", "", style="dim")
+    return table
 
 
 def verdict(result: DemoResult) -> list[str]:
@@ -51,23 +75,10 @@ def _compared(one: Score, other: Score) -> str:
 
 
 def print_summary(result: DemoResult, report: Path, out: Path, console: Console) -> None:
-    """Print the table, the sentences, the report's path, and what to do next.
-
-    Policies answer greedily; the last column is their macro-F1 at temperature 1.
-    """
-    papers = result.policies[0].greedy.n
-    title = f"test split, {papers:,} papers (± half a 95 % bootstrap interval)"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))
-    for heading in ("", "accuracy", "macro-F1", "MCC", "sampled"):
-        table.add_column(heading, no_wrap=True, justify="left")
-    for name, accuracy, macro_f1, mcc, sampled in score_rows(result):
-        cells = (accuracy.brief, macro_f1.brief, mcc.brief, f"{sampled.value:.3f}" if sampled else "")
-        table.add_row(name, *cells, style="bold" if name.startswith("RL") else None)
-    if result.card.get("ceiling"):
-        best = result.card["ceiling"]["test"]
-        table.add_row("best reachable", f"{best['accuracy']:.3f}", f"{best['macro_f1']:.3f}", "", "", style="dim")
+    """Print the table, the sentences, the report's path, and what to do next."""
+    ceiling = result.card.get("ceiling")
     console.print()
-    console.print(table)
+    console.print(score_table(result.baselines, result.policies, "test", ceiling and ceiling["test"]))
     for sentence in verdict(result) + result.notes:
         console.print(f"- {sentence}", soft_wrap=True)
     console.print(f"\nreport: {report}\n\nnext:")
@@ -76,6 +87,6 @@ def print_summary(result: DemoResult, report: Path, out: Path, console: Console)
         f"scisci-gym play disruption-v0 --dataset {data}",
         f"scisci-gym train rl dataset={data} model_name={model} env_options=prompt=short max_tokens=12 "
         f"learning_rate=2e-3 log_path=runs/mine",
-        "scisci-gym build snapshot DIR --out runs/data",
+        f"scisci-gym eval {out / 'rl'} --split validation",
     ):
         console.print(f"  {command}", soft_wrap=True)

@@ -99,18 +99,18 @@ async def evaluate_policy(
     )
 
 
-def evaluate_baselines(dataset: str, labels: tuple[str, ...], seed: int = 0) -> dict[str, Scores]:
-    """Majority class, class prior, and TF-IDF with logistic regression, on the test split of disruption labels."""
-    papers = {split: load_papers(dataset, split) for split in ("train", "validation", "test")}
-    truth = {split: [str(paper.disruption_label) for paper in papers[split]] for split in papers}
-    n = len(papers["test"])
-    linear = tfidf_logistic(papers["train"], truth["train"], papers["validation"], truth["validation"], papers["test"])
+def evaluate_baselines(dataset: str, labels: tuple[str, ...], seed: int = 0, split: str = "test") -> dict[str, Scores]:
+    """Majority class, class prior, and TF-IDF with logistic regression, on disruption labels of a split."""
+    papers = {name: load_papers(dataset, name) for name in {"train", "validation", split}}
+    truth = {name: [str(paper.disruption_label) for paper in papers[name]] for name in papers}
+    n = len(papers[split])
+    linear = tfidf_logistic(papers["train"], truth["train"], papers["validation"], truth["validation"], papers[split])
     predicted = {
         "majority class": majority(truth["train"], n),
         "class prior": prior(truth["train"], n, seed),
         "TF-IDF + logistic regression": linear,
     }
-    return {name: score(truth["test"], answers, labels, seed) for name, answers in predicted.items()}
+    return {name: score(truth[split], answers, labels, seed) for name, answers in predicted.items()}
 
 
 def best_checkpoint(log_path: str | Path) -> tuple[CheckpointRecord, float]:

@@ -58,7 +58,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
         result=result,
         card=result.card,
         labels=DisruptionEnv.labels,
-        rows=score_rows(result),
+        rows=score_rows(result.baselines, result.policies),
         verdict=verdict(result),
         curves=curves,
         transcripts=asyncio.run(transcripts(out, result)),
