@@ -1,11 +1,13 @@
-"""Works table -> citation graph -> labels -> papers -> splits by time -> dataset on disk. One road for every source."""
+"""Works -> citation graph -> labels -> papers -> splits by time -> dataset on disk. One road for every source."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,29 @@ import numpy as np
 import pyarrow as pa
 
 from .card import write_card
-from .disruption import disruption_counts
+from .copies import later_copies
+from .decode import BadInput
+from .disruption import disruption_counts, ratio
 from .graph import CitationGraph
-from .labelling import LabelRules, eligibility, label_papers, last_complete_year
-from .paper import DISRUPTION_LABELS, Paper
-from .snapshot import BadInput
-from .splits import SPLITS, SplitYears, closed_split_years, later_copies, publication_split_years
-from .store import content_hash, save_dataset
+from .impact import citation_percentile
+from .labelling import LabelRules, eligibility, label_papers, last_complete_year, tertile_cuts
+from .novelty_scores import NoveltyScores, novelty_scores
+from .paper import Paper
+from .splits import (
+    CUTOFF_VIEWS,
+    SPLITS,
+    SplitYears,
+    balanced,
+    closed_split_years,
+    is_post_cutoff,
+    publication_split_years,
+)
+from .store import read_rows, save_dataset, save_view
+from .works_table import WorksTable
+
+__all__ = ["BadInput", "BuildOptions", "NoRoomForSplit", "build_dataset", "citation_graph"]
+ROWS_AT_A_TIME = 4096
+PERCENTILE_WINDOW = 5
 
 
 class NoRoomForSplit(BadInput):
@@ -44,6 +62,18 @@ class BuildOptions:
         The command line that builds this dataset again, for the card.
     extra : dict
         Further facts for the card, such as the ceiling of a synthetic corpus.
+    novelty : bool
+        Whether to compute the atypicality of the venues that papers cite, where venues are known.
+    balance_train : bool
+        Thin the training set until its labels are equally common. Validation and test keep their natural shares.
+    cutoff : date or None
+        A model's knowledge cutoff: the test set is also written in two parts, published before it and since.
+    seed : int
+        Of the thinning and of the null networks behind the novelty scores.
+    focal : frozenset of int or None
+        Ids of the works whose neighbourhood was collected; no other can carry a label. None: all.
+    cut_short : frozenset of int
+        Those of them whose neighbourhood was not collected whole; they carry no label either.
     """
 
     rules: LabelRules = field(default_factory=LabelRules)
@@ -52,28 +82,37 @@ class BuildOptions:
     max_references: int = 20
     command: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+    novelty: bool = True
+    balance_train: bool = False
+    cutoff: date | None = None
+    seed: int = 0
+    focal: frozenset[int] | None = None
+    cut_short: frozenset[int] = frozenset()
 
 
-def citation_graph(works: pa.Table) -> CitationGraph:
+def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
     """Citation graph of a works table; node ``p`` is row ``p``, references to works that are not there are counted."""
-    ids = works["work_id"].to_numpy()
-    order = np.argsort(ids, kind="stable")
-    referenced = works["referenced_works"].combine_chunks()
-    cited_ids = referenced.flatten().to_numpy()
-    citing = np.repeat(np.arange(len(ids), dtype=np.int32), referenced.value_lengths().to_numpy())
-    place = np.minimum(np.searchsorted(ids, cited_ids, sorter=order), len(ids) - 1)
-    found = order[place]
-    cited = np.where(ids[found] == cited_ids, found, -1).astype(np.int32)
-    return CitationGraph.from_edges(citing, cited, works["publication_year"].to_numpy(), ids)
+    works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
+    order = np.argsort(works.work_id, kind="stable")
+    ids = works.work_id[order]
+    citing, cited = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    first = 0
+    for lengths, cited_ids in works.references():
+        citing.append(np.repeat(np.arange(first, first + lengths.size, dtype=np.int32), lengths))
+        first += lengths.size
+        place = np.minimum(np.searchsorted(ids, cited_ids), ids.size - 1)
+        cited.append(np.where(ids[place] == cited_ids, order[place], -1).astype(np.int32))
+    return CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, works.work_id)
 
 
-def build_dataset(works: pa.Table, dropped: Counter[str], out: Path, options: BuildOptions) -> dict[str, Any]:
+def build_dataset(
+    works: pa.Table | WorksTable, dropped: Counter[str], out: Path, options: BuildOptions
+) -> dict[str, Any]:
     """Compute labels for a works table, write the dataset to `out`, and return its card.
 
     Parameters
     ----------
-    works : pyarrow.Table
-        With `WORKS_SCHEMA`, one row per work.
+    works : pyarrow.Table with `WORKS_SCHEMA`, or WorksTable; one row per work
     dropped : Counter
         Records that never became a row, by reason; they go into the card.
     out : Path
@@ -84,94 +123,95 @@ def build_dataset(works: pa.Table, dropped: Counter[str], out: Path, options: Bu
     BadInput
         If nothing is eligible, or the years leave no room for the split. The message says what would.
     """
+    works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
     rules = options.rules
     graph = citation_graph(works)
-    n_i, n_j, n_k = disruption_counts(graph, rules.window)
-    total = n_i + n_j + n_k
-    cd = np.divide(n_i - n_j, total, out=np.full(len(total), np.nan), where=total > 0)
-    years = works["publication_year"].to_numpy()
-    closed_by = rules.last_complete_year or last_complete_year(years)
-    eligible, reasons = eligibility(works, cd, graph.reference_counts, n_i + n_j, rules, closed_by)
+    counts = disruption_counts(graph, rules.window)
+    n_i, n_j, n_k = counts
+    cd = ratio(n_i - n_j, n_i + n_j + n_k)
+    closed_by = rules.last_complete_year or last_complete_year(works.year)
+    eligible, reasons = eligibility(
+        works, cd, graph.reference_counts, n_i + n_j, rules, closed_by, _outside_collection(works, options)
+    )
     focal = np.flatnonzero(eligible)
-    fields = works["field"].take(pa.array(focal)).to_pylist()
-    labels, unlabelled = label_papers(cd[focal], years[focal], fields, rules)
+    known = works.rows(focal, ["field", "doi", "title", "publication_date"])
+    labels, unlabelled = label_papers(cd[focal], works.year[focal], known["field"].to_pylist(), rules)
+    cuts = _cuts(cd[focal], works.year[focal], known["field"].to_pylist(), rules)
     reasons.update(unlabelled)
     given = np.array([label is not None for label in labels], dtype=bool)
-    focal, labels = focal[given], labels[given]
-    if not len(focal):
+    if not given.any():
         raise BadInput(f"no paper is eligible for a label; left out: {_counted(reasons)}; loosen the label options")
+    focal, labels, known = focal[given], labels[given], known.filter(pa.array(given))
 
     # Publication order decides which of two copies counts as the original.
-    dates = works["publication_date"].take(pa.array(focal)).to_pylist()
-    ids = works["work_id"].to_numpy()
-    order = sorted(range(len(focal)), key=lambda at: (years[focal[at]], dates[at], ids[focal[at]]))
-    focal, labels = focal[order], labels[order]
-    rows = works.take(pa.array(focal)).to_pylist()
-    copies = later_copies([row["doi"] for row in rows], [row["title"] for row in rows])
+    dates = known["publication_date"].to_numpy(zero_copy_only=False).astype(str)
+    order = np.lexsort((works.work_id[focal], dates, works.year[focal]))
+    focal, labels, known = focal[order], labels[order], known.take(pa.array(order))
+    copies = later_copies(known["doi"].to_pylist(), known["title"].to_pylist())
     reasons["copy_of_earlier"] = int(copies.sum())
+    focal, labels = focal[~copies], labels[~copies]
 
-    split_years = _split_years(years[focal[~copies]], options, closed_by)
-    papers: dict[str, list[Paper]] = {name: [] for name in SPLITS}
-    titles = _ReferenceTitles(works, graph, years, options.max_references)
-    for at, row in enumerate(rows):
-        split = split_years.of(row["publication_year"])
-        if copies[at]:
-            continue
-        if split is None:
-            reasons["between_splits"] += 1
-            continue
-        node = int(focal[at])
-        papers[split].append(
-            Paper(
-                openalex_id=f"W{row['work_id']}",
-                title=row["title"],
-                abstract=row["abstract"],
-                publication_year=row["publication_year"],
-                cited_by_count=row["cited_by_count"],
-                cd_index=float(cd[node]),
-                disruption_label=labels[at],
-                primary_field=row["field"],
-                label_scheme=rules.scheme,
-                doi=row["doi"],
-                publication_date=row["publication_date"],
-                venue=row["venue"],
-                authors_count=row["authors_count"],
-                reference_count=int(graph.reference_counts[node]),
-                reference_titles=titles.of(node),
-                cd_window=rules.window,
-                cd_threshold=rules.threshold,
-                n_i=int(n_i[node]),
-                n_j=int(n_j[node]),
-                n_k=int(n_k[node]),
-            )
-        )
-    for name in SPLITS:
-        if not papers[name]:
-            raise BadInput(f"the {name} split is empty with {split_years}; choose other split years")
+    split_years = split_years_for(works.year[focal], options, closed_by)
+    chosen, left = members(works.year[focal], labels, split_years, options)
+    reasons.update(left)
+    scores = None
+    if options.novelty:
+        scores = novelty_scores(graph, works.column("venue_id"), seed=options.seed)
+    papers = _Papers(works, graph, counts, cd, scores, _citation_percentiles(works, graph, closed_by, options), options)
+    return write_dataset(
+        out,
+        {name: papers.of(focal[at], labels[at]) for name, at in chosen.items()},
+        {
+            "works_read": works.num_rows + sum(dropped.values()),
+            "works_in_graph": works.num_rows,
+            "works_dropped": _sorted(dropped),
+            "citations": asdict(graph.report),
+            "not_labelled": _sorted(reasons),
+            "labels": {**asdict(rules), "last_complete_year": closed_by},
+            **cuts,
+            **({"novelty": scores.facts} if scores is not None else {}),
+            "split": {"kind": options.split, **asdict(split_years)},
+        },
+        options,
+        graph,
+        None if scores is None else scores.venues,
+    )
 
-    card = {
-        "format": 1,
-        "works_read": works.num_rows + sum(dropped.values()),
-        "works_in_graph": works.num_rows,
-        "works_dropped": dict(sorted(dropped.items())),
-        "citations": asdict(graph.report),
-        "not_labelled": dict(sorted((name, count) for name, count in reasons.items() if count)),
-        "labels": {**asdict(rules), "last_complete_year": closed_by},
-        "split": {"kind": options.split, **asdict(split_years)},
-        "splits": {name: _share(papers[name]) for name in SPLITS},
-        "content_hash": content_hash(papers),
-        "command": shlex.join(options.command),
-        **options.extra,
-    }
-    if (out / "data").exists():
-        shutil.rmtree(out / "data")
-    save_dataset(out, papers)
-    graph.save(out / "graph")
+
+def write_dataset(
+    out: Path,
+    papers: dict[str, Iterator[Paper]],
+    facts: dict[str, Any],
+    options: BuildOptions,
+    graph: CitationGraph | None = None,
+    venues: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """Write papers, graph and card to `out`, over an earlier dataset; the card, which comes last, is returned."""
+    (out / "card.json").unlink(missing_ok=True)
+    for folder in ("data", "graph"):
+        if (out / folder).exists():
+            shutil.rmtree(out / folder)
+    saved = save_dataset(out, papers)
+    card = {"format": 1, **facts, "balanced_train": options.balance_train, "splits": saved.splits}
+    if options.cutoff is not None:
+        card["cutoff"] = options.cutoff.isoformat()
+        card["cutoff_views"] = _write_cutoff_views(out, options.cutoff)
+    if graph is not None:
+        graph.save(out / "graph")
+        if venues is not None:
+            np.save(out / "graph" / "venues.npy", venues)
+    card |= {"content_hash": saved.content_hash, "command": shlex.join(options.command), **options.extra}
     write_card(out, card)
     return card
 
 
-def _split_years(years: np.ndarray, options: BuildOptions, closed_by: int) -> SplitYears:
+def split_years_for(years: np.ndarray, options: BuildOptions, closed_by: int) -> SplitYears:
+    """The split years that were asked for, checked, or chosen ones.
+
+    Raises
+    ------
+    NoRoomForSplit
+    """
     window = options.rules.window
     if options.split not in ("closed", "publication"):
         raise ValueError(f"split must be closed or publication, got {options.split!r}")
@@ -194,25 +234,138 @@ def _split_years(years: np.ndarray, options: BuildOptions, closed_by: int) -> Sp
     return choose
 
 
-def _share(papers: list[Paper]) -> dict[str, Any]:
-    counts = Counter(paper.disruption_label for paper in papers)
-    span = [min(p.publication_year for p in papers), max(p.publication_year for p in papers)]
-    return {"papers": len(papers), "years": span, "labels": {label: counts[label] for label in DISRUPTION_LABELS}}
+def members(
+    years: np.ndarray, labels: np.ndarray, split_years: SplitYears, options: BuildOptions
+) -> tuple[dict[str, np.ndarray], Counter[str]]:
+    """Positions of the papers in each split, ascending, and how many are in none, by reason.
+
+    Raises
+    ------
+    BadInput
+        If a split would be empty.
+    """
+    of_year = {year: split_years.of(year) for year in np.unique(years).tolist()}
+    split = np.array([of_year[year] or "" for year in years.tolist()], dtype=object)
+    reasons = Counter({"between_splits": int((split == "").sum())})
+    chosen = {name: np.flatnonzero(split == name) for name in SPLITS}
+    for name in SPLITS:
+        if not chosen[name].size:
+            raise BadInput(f"the {name} split is empty with {split_years}; choose other split years")
+    if options.balance_train:
+        kept = balanced(labels[chosen["train"]].astype(str), options.seed)
+        reasons["thinned_out"] = chosen["train"].size - kept.size
+        chosen["train"] = chosen["train"][kept]
+    return chosen, reasons
+
+
+def _outside_collection(works: WorksTable, options: BuildOptions) -> list[tuple[str, np.ndarray]]:
+    if options.focal is None:
+        return []
+    ids = works.work_id
+    return [
+        ("not_focal", ~np.isin(ids, np.array(sorted(options.focal), np.int64))),
+        ("neighbourhood_cut", np.isin(ids, np.array(sorted(options.cut_short), np.int64))),
+    ]
+
+
+def _cuts(cd: np.ndarray, years: np.ndarray, fields: list[str], rules: LabelRules) -> dict[str, Any]:
+    if rules.scheme != "quantile":
+        return {}
+    return {"cuts": [[*key, *cut] for key, cut in tertile_cuts(cd, years, fields, rules).items()]}
+
+
+def _citation_percentiles(works: WorksTable, graph: CitationGraph, closed_by: int, options: BuildOptions) -> np.ndarray:
+    """`citation_percentile` of all works; NaN where its five years are not over, or where only a neighbourhood of the
+    literature was collected and there is nothing to compare with."""
+    if options.focal is not None:
+        return np.full(works.num_rows, np.nan)
+    shares = citation_percentile(graph, works.codes("field"), PERCENTILE_WINDOW)
+    return np.where(works.year + PERCENTILE_WINDOW > closed_by, np.nan, shares)
+
+
+def _write_cutoff_views(out: Path, cutoff: date) -> dict[str, Any]:
+    before, since = CUTOFF_VIEWS
+
+    def papers(wanted: bool) -> Iterator[Paper]:
+        for row in read_rows(out, "test"):
+            if is_post_cutoff(row["publication_date"], row["publication_year"], cutoff) is wanted:
+                yield Paper.from_row(row)
+
+    return {before: save_view(out, before, papers(False)), since: save_view(out, since, papers(True))}
+
+
+def _sorted(reasons: Counter[str]) -> dict[str, int]:
+    return {name: count for name, count in sorted(reasons.items()) if count}
 
 
 def _counted(reasons: Counter[str]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in reasons.most_common() if count)
 
 
-class _ReferenceTitles:
-    """Titles of a paper's references that are in the data and not of a later year than the paper itself."""
+@dataclass(frozen=True, eq=False)
+class _Papers:
+    """Makes `Paper` records out of everything that was computed, a few thousand at a time."""
 
-    def __init__(self, works: pa.Table, graph: CitationGraph, years: np.ndarray, limit: int):
-        self.titles, self.graph, self.years, self.limit = works["title"], graph, years, limit
+    works: WorksTable
+    graph: CitationGraph
+    counts: tuple[np.ndarray, np.ndarray, np.ndarray]
+    cd: np.ndarray
+    scores: NoveltyScores | None
+    percentiles: np.ndarray
+    options: BuildOptions
 
-    def of(self, node: int) -> tuple[str, ...]:
-        if not self.limit:
-            return ()
-        cited = self.graph.references(node)
-        cited = cited[self.years[cited] <= self.years[node]][: self.limit]
-        return tuple(title for at in cited.tolist() if (title := self.titles[at].as_py()))
+    def of(self, nodes: np.ndarray, labels: np.ndarray) -> Iterator[Paper]:
+        for start in range(0, nodes.size, ROWS_AT_A_TIME):
+            here = slice(start, start + ROWS_AT_A_TIME)
+            rows = self.works.rows(nodes[here]).to_pylist()
+            titles = self._reference_titles(nodes[here])
+            for node, label, row, cited in zip(nodes[here].tolist(), labels[here], rows, titles, strict=True):
+                yield self._paper(node, label, row, cited)
+
+    def _paper(self, node: int, label: Any, row: dict[str, Any], cited: tuple[str, ...]) -> Paper:
+        rules = self.options.rules
+        n_i, n_j, n_k = (int(count[node]) for count in self.counts)
+        novelty = conventionality = None
+        if self.scores is not None:
+            novelty, conventionality = (known(scores[node]) for scores in (self.scores.novelty, self.scores.convention))
+        return Paper(
+            openalex_id=f"W{row['work_id']}",
+            title=row["title"],
+            abstract=row["abstract"],
+            publication_year=row["publication_year"],
+            cited_by_count=row["cited_by_count"],
+            cd_index=float(self.cd[node]),
+            novelty_score=novelty,
+            conventionality_score=conventionality,
+            disruption_label=label,
+            primary_field=row["field"],
+            label_scheme=rules.scheme,  # pyright: ignore[reportArgumentType]
+            doi=row["doi"],
+            publication_date=row["publication_date"],
+            venue=row["venue"],
+            authors_count=row["authors_count"],
+            reference_count=int(self.graph.ref_indptr[node + 1] - self.graph.ref_indptr[node]),
+            reference_titles=cited,
+            cd_window=rules.window,
+            cd_threshold=rules.threshold,
+            n_i=n_i,
+            n_j=n_j,
+            n_k=n_k,
+            citation_percentile=known(self.percentiles[node]),
+        )
+
+    def _reference_titles(self, nodes: np.ndarray) -> list[tuple[str, ...]]:
+        """Titles of references that are in the data and not of a later year than the paper itself."""
+        cited = []
+        for node in nodes.tolist():
+            references = self.graph.references(node)
+            not_later = references[self.works.year[references] <= self.works.year[node]]
+            cited.append(not_later[: self.options.max_references])
+        wanted = np.unique(np.concatenate(cited))
+        titles = dict(zip(wanted.tolist(), self.works.rows(wanted, ["title"])["title"].to_pylist(), strict=True))
+        return [tuple(title for at in row.tolist() if (title := titles[at])) for row in cited]
+
+
+def known(value: float) -> float | None:
+    """A number for a `Paper`: None for NaN."""
+    return None if value != value else float(value)

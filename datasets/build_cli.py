@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import dataclasses
+from collections import Counter
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,52 +13,31 @@ from rich.console import Console
 from rich.table import Table
 
 from .build import BuildOptions, build_dataset
+from .build_options import Scheme, Split, with_build_options
 from .ceiling import add_ceiling
+from .decode import BadInput
+from .hub import push
 from .labelling import LabelRules
 from .paper import DISRUPTION_LABELS
-from .snapshot import BadInput, read_works
-from .splits import SPLITS, SplitYears
+from .retired import retired_ids
+from .sciscinet import build_sciscinet
+from .shards import convert
+from .snapshot import parts_of, read_works, works_folder
+from .splits import SPLITS
 from .synthetic import SyntheticCorpus, write_synthetic_works
+from .works_table import WorksTable
+
+__all__ = ["Scheme", "Split", "app", "build_synthetic", "show", "stop_on_bad_input"]
 
 app = typer.Typer(help="Build a labelled, time-split dataset out of works.", no_args_is_help=True)
-
-
-class Scheme(StrEnum):
-    """Label schemes."""
-
-    threshold = "threshold"
-    quantile = "quantile"
-
-
-class Split(StrEnum):
-    """Ways to split by time."""
-
-    closed = "closed"
-    publication = "publication"
-
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder to write the dataset to; an earlier dataset there is replaced.")
 ]
-SchemeOption = Annotated[
-    Scheme, typer.Option("--labels", help="threshold: CD beyond +-threshold; quantile: tertiles within field and year.")
-]
-Window = Annotated[int, typer.Option(help="Years after publication whose citations count.")]
-Threshold = Annotated[float, typer.Option(help="Cut of the threshold scheme.")]
-MinReferences = Annotated[int, typer.Option(help="References in the data that a labelled paper needs.")]
-MinCitations = Annotated[int, typer.Option(help="Citations inside the window that a labelled paper needs.")]
-LastYear = Annotated[
-    int | None, typer.Option(help="Last year the data covers completely (default: found from the works per year).")
-]
-Language = Annotated[str, typer.Option(help="Language of labelled papers, or 'any'.")]
-SplitOption = Annotated[
-    Split, typer.Option(help="closed: training windows close before the first test paper; publication: by year alone.")
-]
-SplitYearsOption = Annotated[
-    str | None, typer.Option("--split-years", help="TRAIN_TO,VALIDATION_TO,TEST_FROM,TEST_TO instead of chosen years.")
-]
-MaxReferences = Annotated[int, typer.Option(help="Titles of cited papers kept with each paper.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars, no table.")]
+PushTo = Annotated[
+    str | None, typer.Option("--push-to-hub", metavar="REPO", help="Upload the dataset as OWNER/NAME (needs HF_TOKEN).")
+]
 
 
 def stop_on_bad_input(run: Callable[[], Any]) -> Any:
@@ -66,68 +45,101 @@ def stop_on_bad_input(run: Callable[[], Any]) -> Any:
     try:
         return run()
     except (BadInput, FileNotFoundError, ValueError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"[red]error:[/red] {error}", highlight=False)
+        Console(stderr=True, soft_wrap=True).print(f"[red]error:[/red] {error}", highlight=False, markup=True)
         raise typer.Exit(2) from error
 
 
 @app.command()
+@with_build_options
 def snapshot(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Works of an OpenAlex snapshot: folders of gzip JSON lines.")
+        Path, typer.Argument(metavar="DIR", help="OpenAlex works snapshot: gzip JSON lines or parquet parts.")
     ],
     out: Out,
-    labels: SchemeOption = Scheme.threshold,
-    window: Window = 5,
-    threshold: Threshold = 0.1,
-    min_references: MinReferences = 5,
-    min_citations: MinCitations = 5,
-    last_complete_year: LastYear = None,
-    language: Language = "en",
-    split: SplitOption = Split.closed,
-    split_years: SplitYearsOption = None,
-    max_references: MaxReferences = 20,
+    options: Any,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that read parts (default: one per core, one for little data).")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster that reads the parts: auto, local, ray://...")
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Drop and count damaged records instead of stopping.")
     ] = False,
+    push_to_hub: PushTo = None,
     quiet: Quiet = False,
 ) -> None:
-    """Real works in OpenAlex snapshot layout."""
+    """Real works in OpenAlex snapshot layout. Parts that were read once are not read again."""
 
     def run() -> dict[str, Any]:
-        rules = _rules(labels, threshold, window, min_references, min_citations, last_complete_year, language)
-        options = BuildOptions(rules, split, _years(split_years), max_references, ("scisci-gym", *sys.argv[1:]))
-        works, dropped = read_works(folder, skip_bad=skip_bad, progress=not quiet)
-        return build_dataset(works, dropped, out, options)
+        build_options = options()
+        dropped: Counter[str] = Counter()
+        parts = parts_of(folder, skip_bad=skip_bad, dropped=dropped)
+        shards = convert(parts, out / "works", workers=workers, skip_bad=skip_bad, progress=not quiet, ray_address=ray)
+        for shard in shards:
+            dropped.update(shard.dropped)
+        works = WorksTable.of_shards([shard.path for shard in shards])
+        retired = retired_ids(works_folder(folder))
+        works = works.without_repeats(dropped).without_retired(retired, dropped)
+        if not works.num_rows:
+            raise BadInput(f"no usable work in {folder}: {dict(+dropped) or 'the files are empty'}")
+        promised = sum(part.records or 0 for part in parts)
+        source = {
+            "kind": "snapshot",
+            "parts": len(parts),
+            "records_in_manifest": promised or None,
+            "retired_ids": int(retired.ids.size),
+            "sentence": f"Source: an OpenAlex works snapshot of {len(parts):,} parts"
+            + (f", {promised:,} records by its manifest." if promised else ", without a manifest."),
+        }
+        return _labelled(works, +dropped, out, dataclasses.replace(build_options, extra={"source": source}), quiet)
 
-    _show(stop_on_bad_input(run), out, quiet)
+    _finish(stop_on_bad_input(run), out, quiet, push_to_hub)
 
 
 @app.command()
+@with_build_options
+def sciscinet(
+    file: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Papers of SciSciNet with their scores.")],
+    out: Out,
+    options: Any,
+    fields: Annotated[
+        Path | None, typer.Option(help="Link table paperid, fieldid, display_name, level, as parquet.")
+    ] = None,
+    field_level: Annotated[int, typer.Option(help="Level of the fields to take from it.")] = 0,
+    push_to_hub: PushTo = None,
+    quiet: Quiet = False,
+) -> None:
+    """Published disruption and atypicality of SciSciNet, read out of core. The split is by publication year."""
+
+    def run() -> dict[str, Any]:
+        return build_sciscinet(file, out, options(), fields=fields, level=field_level, progress=not quiet)
+
+    _finish(stop_on_bad_input(run), out, quiet, push_to_hub)
+
+
+@app.command()
+@with_build_options
 def synthetic(
     out: Out,
+    options: Any,
     papers: Annotated[
         int, typer.Option(help="Papers in the literature; about a fifth carry a label.")
     ] = SyntheticCorpus.papers,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same dataset, byte for byte.")] = 0,
     fidelity: Annotated[
         float, typer.Option(help="Best reachable accuracy: how often the wording points to the label.")
     ] = SyntheticCorpus.fidelity,
-    labels: SchemeOption = Scheme.threshold,
-    window: Window = 5,
-    threshold: Threshold = 0.1,
-    split: SplitOption = Split.closed,
-    split_years: SplitYearsOption = None,
+    push_to_hub: PushTo = None,
     quiet: Quiet = False,
 ) -> None:
     """A made-up literature: labels from a real graph, wording with a known ceiling. Nothing is downloaded."""
 
     def run() -> dict[str, Any]:
-        rules = LabelRules(scheme=labels, threshold=threshold, window=window)
-        corpus = SyntheticCorpus(papers=papers, seed=seed, fidelity=fidelity)
-        options = BuildOptions(rules, split, _years(split_years), command=("scisci-gym", *sys.argv[1:]))
-        return build_synthetic(corpus, out, options, progress=not quiet)
+        build_options = options()
+        corpus = SyntheticCorpus(papers=papers, seed=build_options.seed, fidelity=fidelity)
+        return build_synthetic(corpus, out, build_options, progress=not quiet)
 
-    _show(stop_on_bad_input(run), out, quiet)
+    _finish(stop_on_bad_input(run), out, quiet, push_to_hub)
 
 
 def build_synthetic(corpus: SyntheticCorpus, out: Path, options: BuildOptions, progress: bool = True) -> dict[str, Any]:
@@ -136,53 +148,49 @@ def build_synthetic(corpus: SyntheticCorpus, out: Path, options: BuildOptions, p
     rules = LabelRules(**{**vars(options.rules), "last_complete_year": corpus.first_year + corpus.years - 1})
     works_folder = write_synthetic_works(out / "source", corpus, rules)
     works, dropped = read_works(works_folder, progress=progress)
-    build_dataset(works, dropped, out, BuildOptions(**{**vars(options), "rules": rules}))
+    _labelled(WorksTable.of_table(works), dropped, out, dataclasses.replace(options, rules=rules), not progress)
     return add_ceiling(out, corpus.fidelity)
 
 
-def _rules(
-    scheme: str, threshold: float, window: int, references: int, citations: int, last: int | None, language: str
-) -> LabelRules:
-    return LabelRules(
-        scheme=str(scheme),
-        threshold=threshold,
-        window=window,
-        min_references=references,
-        min_citations=citations,
-        last_complete_year=last,
-        language=None if language == "any" else language,
-    )
-
-
-def _years(text: str | None) -> SplitYears | None:
-    if text is None:
-        return None
-    parts = text.split(",")
-    if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
-        raise ValueError(f"--split-years takes four years such as 1995,1996,2002,2004, got {text!r}")
-    return SplitYears(*(int(part) for part in parts))
-
-
-def _show(card: dict[str, Any], out: Path, quiet: bool) -> None:
+def _labelled(
+    works: WorksTable, dropped: Counter[str], out: Path, options: BuildOptions, quiet: bool
+) -> dict[str, Any]:
     if quiet:
-        return
+        return build_dataset(works, dropped, out, options)
+    with Console(stderr=True).status(f"computing the labels of {works.num_rows:,} works"):
+        return build_dataset(works, dropped, out, options)
+
+
+def _finish(card: dict[str, Any], out: Path, quiet: bool, push_to: str | None) -> None:
+    if not quiet:
+        show(card, out)
+    if push_to is not None:
+        stop_on_bad_input(lambda: push(out, push_to))
+
+
+def show(card: dict[str, Any], out: Path) -> None:
+    """Print what a dataset holds and what was left out."""
     console = Console()
-    table = Table(
-        title=f"{card['works_in_graph']:,} works, {card['citations']['kept']:,} citations", title_justify="left"
-    )
-    for heading in ("split", "years", "papers", *DISRUPTION_LABELS):
-        table.add_column(heading, justify="left" if heading in ("split", "years") else "right")
-    for name in SPLITS:
-        share = card["splits"][name]
-        years = f"{share['years'][0]}-{share['years'][1]}"
-        labels = (f"{count:,} ({count / share['papers']:.0%})" for count in share["labels"].values())
-        table.add_row(name, years, f"{share['papers']:,}", *labels)
+    heading = f"{card['works_in_graph']:,} works"
+    if "citations" in card:
+        heading += f", {card['citations']['kept']:,} citations"
+    table = Table(title=heading, title_justify="left")
+    for column in ("split", "years", "papers", *DISRUPTION_LABELS):
+        table.add_column(column, justify="left" if column in ("split", "years") else "right")
+    for name, share in {**{name: card["splits"][name] for name in SPLITS}, **card.get("cutoff_views", {})}.items():
+        papers = share["papers"]
+        years = f"{share['years'][0]}-{share['years'][1]}" if papers else "-"
+        labels = (f"{count:,} ({count / papers:.0%})" if papers else "0" for count in share["labels"].values())
+        table.add_row(name, years, f"{papers:,}", *labels)
     console.print(table)
-    for title, reasons in (("not in the graph", card["works_dropped"]), ("without a label", card["not_labelled"])):
+    for title, reasons in (("not used", card["works_dropped"]), ("without a label", card["not_labelled"])):
         if reasons:
             console.print(
                 f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in reasons.items()), highlight=False
             )
+    for name, share in card.get("cutoff_views", {}).items():
+        if not share["papers"]:
+            console.print(f"[yellow]{name} is empty[/yellow]: no test paper is on that side of {card['cutoff']}")
     if "ceiling" in card:
         test = card["ceiling"]["test"]
         console.print(

@@ -6,17 +6,27 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .splits import SPLITS
+from .splits import CUTOFF_VIEWS, SPLITS
 
-# What a reader of the card should know about each rule; names are those of `works`, `snapshot`, `labelling`, `build`.
+# What a reader of the card should know about each rule; names are those of `works`, `snapshot`, `labelling`, `build`,
+# `collect` and `sciscinet`.
 REASONS = {
     "damaged_file": "rest of a damaged file",
+    "missing_file": "file that the manifest lists and that is not there",
+    "missing_record": "record that the manifest promises and that its file does not hold",
+    "unlisted_record": "record beyond what the manifest promises (read all the same)",
     "not_json": "line that is not JSON",
     "not_an_object": "JSON that is not an object",
     "no_id": "no OpenAlex id",
     "no_year": "no publication year",
-    "bad_year": "publication year out of range",
-    "repeated_id": "id seen before",
+    "bad_year": "publication year outside 1800-2100",
+    "future_year": "publication year more than a year after the record's last update",
+    "xpac": "expansion pack (is_xpac), which OpenAlex leaves out by default",
+    "repeated_id": "older record of a work that is there in a newer one",
+    "merged_id": "merged into another work",
+    "deleted_id": "deleted by OpenAlex",
+    "not_focal": "collected as a reference or citing work only",
+    "neighbourhood_cut": "cites a work whose citing works were not collected, so n_k would be too small",
     "no_title": "no title",
     "no_abstract": "no abstract",
     "paratext": "paratext (cover, table of contents, ...)",
@@ -27,9 +37,11 @@ REASONS = {
     "few_references": "too few references in the data",
     "few_citations": "too few citations inside the window",
     "cd_undefined": "CD index undefined",
+    "cd_out_of_range": "published disruption outside [-1, 1]",
     "small_field_year": "field and year with too few papers for tertiles",
-    "copy_of_earlier": "same DOI or near-identical title as an earlier paper",
+    "copy_of_earlier": "same DOI or near-identical title as an earlier paper (rule: datasets/copies.py)",
     "between_splits": "published between the splits, while training labels were still being made",
+    "thinned_out": "left out of the training set so that its labels are equally common",
 }
 
 
@@ -41,13 +53,14 @@ def write_card(out: Path, card: dict[str, Any]) -> None:
 
 def card_text(card: dict[str, Any]) -> str:
     """The card as Markdown with the YAML head that Hugging Face reads."""
-    rules, split, citations = card["labels"], card["split"], card["citations"]
+    rules, split = card["labels"], card["split"]
+    views = {name: share for name, share in card.get("cutoff_views", {}).items() if share["papers"]}
     lines = [
         "---",
         "configs:",
         "- config_name: default",
         "  data_files:",
-        *(f"  - split: {name}\n    path: data/{name}-*.parquet" for name in SPLITS),
+        *(f"  - split: {name}\n    path: data/{name}-*.parquet" for name in (*SPLITS, *views)),
         "task_categories:",
         "- text-classification",
         "tags:",
@@ -57,26 +70,27 @@ def card_text(card: dict[str, Any]) -> str:
         "",
         "# Papers labelled by what later papers made of them",
         "",
+        *_source(card.get("source")),
         _labels_sentence(rules),
-        _split_sentence(split, rules["window"]),
+        _split_sentence(split, rules),
+        *_balance_sentence(card),
         "",
         "| split | years | papers | disruptive | consolidating | neutral |",
         "|---|---|---:|---:|---:|---:|",
         *(_split_row(name, card["splits"][name]) for name in SPLITS),
+        *(_split_row(name, share) for name, share in card.get("cutoff_views", {}).items()),
         "",
+        *_cutoff(card),
+        *_novelty(card),
         *_ceiling(card.get("ceiling")),
         "## What was left out",
         "",
-        f"{card['works_read']:,} records read, {card['works_in_graph']:,} in the citation graph, "
-        f"{citations['kept']:,} citations among them. Of {citations['edges']:,} references, {citations['unknown']:,} "
-        f"point to works that are not in the data, {citations['duplicates']:,} are repeats, "
-        f"{citations['self_citations']:,} cite the paper itself; {citations['from_the_past']:,} cite a later year "
-        "(kept, they count as nobody's later citation).",
+        f"{card['works_read']:,} records read, {card['works_in_graph']:,} of them used. {_citations(card)}",
         "",
         "| reason | count | what it means |",
         "|---|---:|---|",
-        *_reason_rows("not in the graph", card["works_dropped"]),
-        *_reason_rows("in the graph, without a label", card["not_labelled"]),
+        *_reason_rows("not used", card["works_dropped"]),
+        *_reason_rows("without a label", card["not_labelled"]),
         "",
         "A work that fails several rules is counted under the first.",
         "",
@@ -86,10 +100,27 @@ def card_text(card: dict[str, Any]) -> str:
         card["command"] or "(built from Python)",
         "```",
         "",
-        f"Content hash (SHA-256 over every field of every paper): `{card['content_hash']}`",
+        f"Content hash (SHA-256 over every field of every paper): `{card['content_hash']}`. `scisci-gym data verify` "
+        "computes it again, with the counts above and a sample of the labels.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _source(source: dict[str, Any] | None) -> list[str]:
+    return [] if source is None else [source["sentence"], ""]
+
+
+def _citations(card: dict[str, Any]) -> str:
+    if "citations" not in card:
+        return "There is no citation graph here: the scores are the published ones."
+    citations = card["citations"]
+    return (
+        f"The citation graph has {citations['kept']:,} citations. Of {citations['edges']:,} references, "
+        f"{citations['unknown']:,} point to works that are not in the data, {citations['duplicates']:,} are repeats, "
+        f"{citations['self_citations']:,} cite the paper itself; {citations['from_the_past']:,} cite a later year "
+        "(kept, they count as nobody's later citation)."
+    )
 
 
 def _labels_sentence(rules: dict[str, Any]) -> str:
@@ -97,6 +128,12 @@ def _labels_sentence(rules: dict[str, Any]) -> str:
         cut = f"disruptive above {rules['threshold']:g}, consolidating below -{rules['threshold']:g}, neutral otherwise"
     else:
         cut = "tertiles within field and year: top third disruptive, bottom third consolidating"
+    if rules.get("published"):
+        return (
+            f"Labels: the published disruption score, which looks at all later citations, {cut}. Labelled papers are "
+            f"at least {rules['window']} years old at the end of {rules['last_complete_year']}, with at least "
+            f"{rules['min_references']} references and {rules['min_citations']} citations."
+        )
     return (
         f"Labels: CD index over {rules['window']} years (Funk & Owen-Smith 2017), {cut}. Labelled papers have at least "
         f"{rules['min_references']} references in the data and {rules['min_citations']} citations in a window that "
@@ -104,22 +141,60 @@ def _labels_sentence(rules: dict[str, Any]) -> str:
     )
 
 
-def _split_sentence(split: dict[str, Any], window: int) -> str:
+def _split_sentence(split: dict[str, Any], rules: dict[str, Any]) -> str:
     if split["kind"] == "closed":
         return (
-            f"Split by time: the last training or validation label was settled in {split['validation_to'] + window}, "
-            f"before the first test paper of {split['test_from']}."
+            f"Split by time: the last training or validation label was settled in "
+            f"{split['validation_to'] + rules['window']}, before the first test paper of {split['test_from']}."
         )
+    warning = "Split by publication year only: **training labels use citations made after test papers appeared**"
+    if rules.get("published"):
+        return f"{warning} (the published score has no window; test papers start in {split['test_from']})."
     return (
-        "Split by publication year only: **training labels use citations made after test papers appeared** (windows of "
-        f"{window} years reach {split['validation_to'] + window}, test papers start in {split['test_from']})."
+        f"{warning} (windows of {rules['window']} years reach {split['validation_to'] + rules['window']}, test papers "
+        f"start in {split['test_from']})."
     )
 
 
+def _balance_sentence(card: dict[str, Any]) -> list[str]:
+    if not card.get("balanced_train"):
+        return []
+    thinned = card["not_labelled"].get("thinned_out", 0)
+    return [
+        f"The training set was thinned until its labels are equally common ({thinned:,} papers left out); validation "
+        "and test have their natural shares."
+    ]
+
+
 def _split_row(name: str, share: dict[str, Any]) -> str:
-    labels = share["labels"]
-    cells = " | ".join(f"{labels[label]:,} ({labels[label] / share['papers']:.0%})" for label in labels)
-    return f"| {name} | {share['years'][0]}-{share['years'][1]} | {share['papers']:,} | {cells} |"
+    labels, papers = share["labels"], share["papers"]
+    cells = " | ".join(f"{labels[label]:,} ({labels[label] / papers:.0%})" if papers else "0" for label in labels)
+    years = f"{share['years'][0]}-{share['years'][1]}" if papers else "-"
+    return f"| {name} | {years} | {papers:,} | {cells} |"
+
+
+def _cutoff(card: dict[str, Any]) -> list[str]:
+    if "cutoff" not in card:
+        return []
+    return [
+        f"`{CUTOFF_VIEWS[0]}` and `{CUTOFF_VIEWS[1]}` are the test papers published before the knowledge cutoff of "
+        f"{card['cutoff']} and since. A paper of the year of the cutoff whose day is not known counts as before.",
+        "",
+    ]
+
+
+def _novelty(card: dict[str, Any]) -> list[str]:
+    novelty = card.get("novelty")
+    if novelty is None:
+        return []
+    if "null" not in novelty:
+        return [novelty["sentence"], ""]
+    return [
+        f"Novelty: atypicality of the venues cited together (Uzzi et al. 2013; {novelty['null']} null, "
+        f"{novelty['samples']} samples, seed {novelty['seed']}), as shares of the papers of the same year; "
+        f"{novelty['scored']:,} works have a score.",
+        "",
+    ]
 
 
 def _ceiling(ceiling: dict[str, Any] | None) -> list[str]:

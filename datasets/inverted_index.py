@@ -7,6 +7,7 @@ JSON without making a Python object per word, and hand back whatever is unusual 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import orjson
@@ -26,7 +27,7 @@ def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
     Parameters
     ----------
     indexes : sequence of bytes-like
-        JSON of each value: an object from word to positions, or ``null``.
+        JSON of each value: an object from word to positions, or ``null``. What is not JSON counts as no abstract.
 
     Returns
     -------
@@ -53,7 +54,7 @@ def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
         odd[:] = True
     if not odd.any():
         return column
-    plain = {at: abstract_from_inverted_index(orjson.loads(bytes(indexes[at]))) for at in np.flatnonzero(odd).tolist()}
+    plain = {at: abstract_from_inverted_index(_loads(indexes[at])) for at in np.flatnonzero(odd).tolist()}
     return pa.array([plain[at] if at in plain else column[at].as_py() for at in range(len(indexes))], pa.string())
 
 
@@ -81,6 +82,13 @@ def reference_lists(lists: Sequence[bytes]) -> pa.Array:
     if not _numbers(raw, starts, ends, numbers, offsets[1:]):
         return pa.array([reference_numbers(orjson.loads(bytes(value))) for value in lists], pa.list_(pa.int64()))
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(numbers[: offsets[-1]]))
+
+
+def _loads(value: bytes) -> Any:
+    try:
+        return orjson.loads(bytes(value))
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _joined(values: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from .paper import DISRUPTION_THRESHOLD, disruption_label
+from .paper import DISRUPTION_THRESHOLD, DisruptionLabel, disruption_label
+from .works_table import WorksTable
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,26 @@ def last_complete_year(years: np.ndarray) -> int:
 
 
 def eligibility(
-    works: pa.Table, cd: np.ndarray, references: np.ndarray, citations: np.ndarray, rules: LabelRules, closed_by: int
+    works: WorksTable,
+    cd: np.ndarray,
+    references: np.ndarray,
+    citations: np.ndarray,
+    rules: LabelRules,
+    closed_by: int,
+    outside: Sequence[tuple[str, np.ndarray]] = (),
 ) -> tuple[np.ndarray, Counter[str]]:
     """Which papers can be focal papers.
 
     Parameters
     ----------
-    works : pyarrow.Table, N rows of the works table
+    works : WorksTable of N works
     cd : float64 (N,), NaN where undefined
     references, citations : int64 (N,)
         References in the data; citations inside the window.
     closed_by : int
         The last complete year.
+    outside : sequence of (reason, bool (N,))
+        Rules that come before all others.
 
     Returns
     -------
@@ -91,33 +100,30 @@ def eligibility(
     reasons : Counter
         For the others: the first rule, in the order below, that left each out.
     """
-    year = works["publication_year"].to_numpy()
-    language = works["language"].to_numpy(zero_copy_only=False)
-    kinds = works["type"].to_numpy(zero_copy_only=False)
     checks: list[tuple[str, np.ndarray]] = [
-        ("no_title", _empty(works["title"])),
-        ("no_abstract", _empty(works["abstract"])),
-        ("paratext", works["is_paratext"].to_numpy(zero_copy_only=False).astype(bool)),
-        ("retracted", works["is_retracted"].to_numpy(zero_copy_only=False).astype(bool)),
-        ("not_an_article", np.isin(kinds.astype(str), list(NOT_ARTICLES))),
-        ("window_not_closed", year + rules.window > closed_by),
+        ("no_title", works.is_empty("title")),
+        ("no_abstract", works.is_empty("abstract")),
+        ("paratext", works.column("is_paratext")),
+        ("retracted", works.column("is_retracted")),
+        ("not_an_article", works.is_in("type", sorted(NOT_ARTICLES))),
+        ("window_not_closed", works.year + rules.window > closed_by),
         ("few_references", references < rules.min_references),
         ("few_citations", citations < rules.min_citations),
         ("cd_undefined", np.isnan(cd)),
     ]
     if rules.language is not None:
-        other = ~np.isin(language.astype(str), [rules.language, ""])
-        checks.insert(5, ("other_language", other))
-    eligible = np.ones(works.num_rows, dtype=bool)
+        checks.insert(5, ("other_language", ~works.is_in("language", [rules.language, ""])))
+    return first_failures([*outside, *checks], works.num_rows)
+
+
+def first_failures(checks: Sequence[tuple[str, np.ndarray]], size: int) -> tuple[np.ndarray, Counter[str]]:
+    """What passes every check, bool (size,), and how many the others failed, each counted under its first failure."""
+    passed = np.ones(size, dtype=bool)
     reasons: Counter[str] = Counter()
     for name, failed in checks:
-        reasons[name] = int((eligible & failed).sum())
-        eligible &= ~failed
-    return eligible, reasons
-
-
-def _empty(column: pa.ChunkedArray) -> np.ndarray:
-    return np.array([not text for text in column.to_pylist()], dtype=bool)
+        reasons[name] = int((passed & failed).sum())
+        passed &= ~failed
+    return passed, reasons
 
 
 def label_papers(
@@ -142,18 +148,35 @@ def label_papers(
         return np.array(labels, dtype=object), Counter()
     labels = np.full(len(cd), None, dtype=object)
     reasons: Counter[str] = Counter()
-    groups: dict[tuple[str, int], list[int]] = {}
+    cuts = tertile_cuts(cd, years, fields, rules)
     for position, key in enumerate(zip(fields, years.tolist(), strict=True)):
-        groups.setdefault(key, []).append(position)
-    for members in groups.values():
-        if len(members) < rules.min_group:
-            reasons["small_field_year"] += len(members)
-            continue
-        labels[members] = _tertiles(cd[members])
+        if key in cuts:
+            labels[position] = tertile_label(float(cd[position]), *cuts[key])
+        else:
+            reasons["small_field_year"] += 1
     return labels, reasons
 
 
-def _tertiles(values: np.ndarray) -> np.ndarray:
-    """Bottom third consolidating, top third disruptive; a value equal to a cut is neutral, so ties stay together."""
-    low, high = np.quantile(values, [1 / 3, 2 / 3])
-    return np.where(values < low, "consolidating", np.where(values > high, "disruptive", "neutral")).astype(object)
+def tertile_cuts(
+    cd: np.ndarray, years: np.ndarray, fields: list[str], rules: LabelRules
+) -> dict[tuple[str, int], tuple[float, float]]:
+    """Cuts between the thirds of every field and year that has `rules.min_group` eligible papers."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    for position, key in enumerate(zip(fields, years.tolist(), strict=True)):
+        groups.setdefault(key, []).append(position)
+    return {
+        key: tuple(np.quantile(cd[members], [1 / 3, 2 / 3]).tolist())
+        for key, members in sorted(groups.items())
+        if len(members) >= rules.min_group
+    }
+
+
+def tertile_label(cd: float, low: float, high: float) -> DisruptionLabel:
+    """Bottom third consolidating, top third disruptive; a value equal to a cut is neutral, so ties stay together.
+
+    Examples
+    --------
+    >>> tertile_label(-0.2, -0.1, 0.0), tertile_label(0.0, -0.1, 0.0)
+    ('consolidating', 'neutral')
+    """
+    return "consolidating" if cd < low else "disruptive" if cd > high else "neutral"

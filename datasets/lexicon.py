@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 FIELDS = ("Hydrology", "Acoustics")
 
 TOPICS = (
@@ -24,7 +26,7 @@ _CUES = (
 )
 
 
-def cue_words() -> tuple[list[str], list[str], list[str]]:
+def cue_words() -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
     """Six cue words for each of the styles disruptive, consolidating and neutral, in that order."""
     disruptive, consolidating, neutral = _CUES
     return disruptive, consolidating, neutral

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .decode import BadInput
+from .fast_gzip import read_gzip
 from .works import short_id
 
 DELETED_WORK = 4285719527
@@ -78,8 +78,7 @@ def retired_ids(works: Path) -> RetiredIds:
     for above in (works.parent, works.parent.parent):
         for kind in ("merged_ids", "deleted_ids"):
             for path in sorted((above / kind / works.name).glob("*.csv*")):
-                data = path.read_bytes()
-                text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+                text = (read_gzip(path) if path.suffix == ".gz" else path.read_bytes()).decode()
                 rows = csv.DictReader(io.StringIO(text))
                 if "id" not in (rows.fieldnames or ()):
                     raise BadInput(f"{path} has no column id, only {rows.fieldnames}; remove it or fetch it again")

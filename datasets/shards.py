@@ -106,7 +106,7 @@ def write_shard(
             WORKS_SCHEMA,
             compression="zstd",
             compression_level=1,
-            use_dictionary=_DICTIONARY,
+            use_dictionary=_DICTIONARY,  # pyright: ignore[reportArgumentType]
             write_statistics=False,
         ) as writer:
             for group in _groups(read_part(part, dropped, skip_bad=skip_bad, advance=advance)):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,14 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-try:
-    # Decompresses gzip in half the time of zlib.
-    from isal import igzip as fast_gzip
-    from isal.isal_zlib import IsalError
-except ImportError:
-    fast_gzip, IsalError = gzip, zlib.error
-
 from .decode import BadInput, decode_block
+from .fast_gzip import DAMAGED_ARCHIVE, open_gzip
 from .parquet_works import parquet_batches
 from .progress import reading_bar
 from .retired import retired_ids
@@ -194,11 +186,11 @@ def _json_batches(part: Part, dropped: Counter[str], skip_bad: bool) -> Iterator
     """Batches with the position in the file after each. A damaged archive ends the part, never silently."""
     line, rest = 1, b""
     with part.path.open("rb") as raw:
-        stream = fast_gzip.open(raw) if part.path.suffix == ".gz" else raw
+        stream: Any = open_gzip(raw) if part.path.suffix == ".gz" else raw
         while True:
             try:
                 block = stream.read(BLOCK_BYTES)
-            except (EOFError, gzip.BadGzipFile, zlib.error, IsalError) as error:
+            except DAMAGED_ARCHIVE as error:
                 whole, rest = _whole_lines(rest)
                 at = line + whole.count(b"\n")
                 if not skip_bad:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 
 SPLITS = ("train", "validation", "test")
+CUTOFF_VIEWS = ("test_pre_cutoff", "test_post_cutoff")
+"""The test papers published before a model's knowledge cutoff, and those published since."""
 
 
 @dataclass(frozen=True)
@@ -100,35 +101,36 @@ def _hold_out_last(years: np.ndarray, share: float) -> tuple[int, int]:
     return int(found[np.abs(held - share).argmin()]), int(found.max())
 
 
-def title_key(title: str) -> str:
-    """What near-identical titles have in common: letters and digits only, no case, no accents, no TeX commands.
+def is_post_cutoff(publication_date: str, publication_year: int, cutoff: date) -> bool:
+    """Whether a paper certainly appeared on or after a knowledge cutoff.
+
+    A paper with no date, or with 1 January (which OpenAlex writes where it only knows the year), is of unknown date
+    within its year; in the year of the cutoff it counts as published before.
 
     Examples
     --------
-    >>> title_key("D-branes in $\\\\mathcal{N}=2$  Théories") == title_key("D-Branes in N=2 theories")
-    True
+    >>> is_post_cutoff("2024-06-30", 2024, date(2024, 6, 1)), is_post_cutoff("2024-01-01", 2024, date(2024, 1, 1))
+    (True, False)
     """
-    plain = re.sub(r"\\[A-Za-z]+", "", title)
-    decomposed = unicodedata.normalize("NFKD", plain).casefold()
-    return "".join(character for character in decomposed if character.isalnum())
+    if publication_year != cutoff.year or not publication_date or publication_date.endswith("-01-01"):
+        return publication_year > cutoff.year
+    return publication_date >= cutoff.isoformat()
 
 
-def later_copies(dois: list[str], titles: list[str]) -> np.ndarray:
-    """Marks the papers that repeat an earlier one by DOI or near-identical title.
+def balanced(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Positions of a random subset in which every label is as common as the rarest, in ascending order.
 
     Parameters
     ----------
-    dois, titles : lists of M strings, papers in order of publication
+    labels : str (M,)
+    seed : int
 
-    Returns
-    -------
-    bool (M,)
-        True for every paper but the first of each group of copies.
+    Examples
+    --------
+    >>> np.sort(np.array(["a", "b", "b", "b", "a"])[balanced(np.array(["a", "b", "b", "b", "a"]), 0)]).tolist()
+    ['a', 'a', 'b', 'b']
     """
-    seen: set[str] = set()
-    copy = np.zeros(len(titles), dtype=bool)
-    for position, (doi, title) in enumerate(zip(dois, titles, strict=True)):
-        keys = {kind + key for kind, key in (("title:", title_key(title)), ("doi:", doi)) if key}
-        copy[position] = bool(keys & seen)
-        seen |= keys
-    return copy
+    found, counts = np.unique(labels, return_counts=True)
+    rng = np.random.default_rng(seed)
+    chosen = [rng.choice(np.flatnonzero(labels == label), size=counts.min(), replace=False) for label in found]
+    return np.sort(np.concatenate(chosen))

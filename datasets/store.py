@@ -5,14 +5,18 @@
     OUT/README.md                       the card, for people and for the hub
     OUT/card.json                       the same facts, for programs
     OUT/data/train-00000-of-00001.parquet, validation-..., test-...
-    OUT/graph/                          the `CitationGraph` that the labels came from
+    OUT/graph/                          the `CitationGraph` that the labels came from, and `venues.npy` beside it
+    OUT/works/                          the works themselves, as parquet shards (snapshot and API)
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, Features, List, Value
 
-from .paper import Paper
-from .splits import SPLITS
+from .paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
+from .splits import CUTOFF_VIEWS, SPLITS
 
 FEATURES = Features(
     {
@@ -54,13 +58,98 @@ FEATURES = Features(
 )
 
 
-def save_dataset(out: Path, papers: Mapping[str, Iterable[Paper]]) -> DatasetDict:
-    """Write the splits of a dataset as parquet and return them as a `datasets.DatasetDict`."""
-    tables = {name: pa.Table.from_pylist([p.to_row() for p in papers[name]], FEATURES.arrow_schema) for name in SPLITS}
+ROWS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was written: SHA-256 over every field of every paper, and what each split holds."""
+
+    content_hash: str
+    splits: dict[str, dict[str, Any]]
+
+
+def save_dataset(out: Path, papers: Mapping[str, Iterable[Paper]]) -> Saved:
+    """Write the splits of a dataset as parquet, in one pass and bounded memory.
+
+    Parameters
+    ----------
+    out : Path
+    papers : mapping from split to papers in publication order
+        Iterables are taken one after the other, in the order of `SPLITS`.
+    """
     (out / "data").mkdir(parents=True, exist_ok=True)
-    for name, table in tables.items():
-        pq.write_table(table, split_file(out, name), compression="zstd")
-    return DatasetDict({name: Dataset(table) for name, table in tables.items()})
+    tally = Tally()
+    for split in SPLITS:
+        tally.start(split)
+        with pq.ParquetWriter(split_file(out, split), FEATURES.arrow_schema, compression="zstd") as writer:
+            for chunk in _chunks(papers[split]):
+                rows = [paper.to_row() for paper in chunk]
+                tally.add(rows)
+                writer.write_table(pa.Table.from_pylist(rows, FEATURES.arrow_schema))
+    return tally.result()
+
+
+def save_view(out: Path, view: str, papers: Iterable[Paper]) -> dict[str, Any]:
+    """Write a further split that repeats papers of another one; what it holds. No file where it is empty."""
+    rows = [paper.to_row() for paper in papers]
+    tally = Tally()
+    tally.start(view)
+    tally.add(rows)
+    if rows:
+        pq.write_table(pa.Table.from_pylist(rows, FEATURES.arrow_schema), split_file(out, view), compression="zstd")
+    return tally.result().splits[view]
+
+
+class Tally:
+    """Hash and counts of rows that go by, split after split."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._splits: dict[str, dict[str, Any]] = {}
+
+    def start(self, split: str) -> None:
+        """The rows that follow belong to `split`."""
+        self._digest.update(split.encode() + b"\n")
+        self._current = self._splits[split] = {"papers": 0, "years": [], "labels": Counter(), "novelty": Counter()}
+
+    def add(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Count rows of `Paper.to_row`."""
+        current = self._current
+        for row in rows:
+            self._digest.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n")
+            current["papers"] += 1
+            year = row["publication_year"]
+            span = current["years"] or [year, year]
+            current["years"] = [min(span[0], year), max(span[1], year)]
+            current["labels"][row["disruption_label"]] += 1
+            current["novelty"][row["novelty_label"]] += 1
+
+    def result(self) -> Saved:
+        """Hash and, per split: papers, span of years, papers per label."""
+        splits = {}
+        for name, found in self._splits.items():
+            splits[name] = {
+                "papers": found["papers"],
+                "years": found["years"],
+                "labels": {label: found["labels"][label] for label in DISRUPTION_LABELS},
+            }
+            if found["novelty"].total() > found["novelty"][None]:
+                splits[name]["novelty_labels"] = {label: found["novelty"][label] for label in NOVELTY_LABELS}
+                splits[name]["novelty_labels"]["unknown"] = found["novelty"][None]
+        return Saved(self._digest.hexdigest(), splits)
+
+
+def read_rows(folder: Path, split: str) -> Iterator[dict[str, Any]]:
+    """Rows of a split, one batch in memory at a time."""
+    for batch in pq.ParquetFile(split_file(folder, split)).iter_batches(ROWS_AT_A_TIME):
+        yield from batch.to_pylist()
+
+
+def _chunks(papers: Iterable[Paper]) -> Iterator[list[Paper]]:
+    source = iter(papers)
+    while chunk := list(islice(source, ROWS_AT_A_TIME)):
+        yield chunk
 
 
 def split_file(folder: Path, split: str) -> Path:
@@ -80,7 +169,7 @@ def load_papers(folder: str | Path, split: str) -> list[Paper]:
     if not path.is_file():
         raise FileNotFoundError(
             f"no dataset split at {path}; build one with `scisci-gym build ... --out {folder}`, splits are "
-            f"{', '.join(SPLITS)}"
+            f"{', '.join(SPLITS)}, and {' and '.join(CUTOFF_VIEWS)} where there is a --cutoff"
         )
     return [Paper.from_row(row) for row in pq.read_table(path).to_pylist()]
 
@@ -89,7 +178,8 @@ def load_dataset_dict(folder: str | Path) -> DatasetDict:
     """All splits as a `datasets.DatasetDict`, straight from the parquet files, without a cache."""
     folder = Path(folder)
     load_card(folder)
-    return DatasetDict({name: Dataset(pq.read_table(split_file(folder, name))) for name in SPLITS})
+    names = [name for name in (*SPLITS, *CUTOFF_VIEWS) if name in SPLITS or split_file(folder, name).is_file()]
+    return DatasetDict({name: Dataset(pq.read_table(split_file(folder, name))) for name in names})
 
 
 def load_card(folder: str | Path) -> dict[str, Any]:
@@ -104,13 +194,3 @@ def load_card(folder: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not a dataset: {path} is missing; build one with `scisci-gym build`")
     return json.loads(path.read_text())
-
-
-def content_hash(papers: Mapping[str, Iterable[Paper]]) -> str:
-    """SHA-256 over every field of every paper of every split, whatever the file format or its version."""
-    digest = hashlib.sha256()
-    for split in SPLITS:
-        digest.update(split.encode() + b"\n")
-        for paper in papers[split]:
-            digest.update(orjson.dumps(paper.to_row(), option=orjson.OPT_SORT_KEYS) + b"\n")
-    return digest.hexdigest()

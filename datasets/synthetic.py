@@ -215,7 +215,7 @@ class _Writer:
             if kind == 0:
                 own = self.rng.random() < OWN_CUE
                 speaker = style if own else (style + 1 + int(self.rng.integers(2))) % 3
-                words.append(self.cues[speaker][self.rng.integers(len(self.cues[speaker]))])
+                words.append(self.cues[speaker][int(self.rng.integers(len(self.cues[speaker])))])
             else:
                 pool = TOPICS[field] if kind == 1 else FILLER
                 words.append(pool[self.rng.integers(len(pool))])

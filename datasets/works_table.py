@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.compute import SetLookupOptions, call_function
 
 from .retired import RetiredIds
 from .works import WORKS_SCHEMA
@@ -106,14 +106,25 @@ class WorksTable:
         parts = [piece[name].to_numpy() for piece in self.scan([name])]
         return np.concatenate(parts) if parts else np.empty(0)
 
+    def codes(self, name: str) -> np.ndarray:
+        """A text column as numbers: equal texts have equal numbers, int32 (N,)."""
+        parts = [piece[name].combine_chunks().dictionary_encode() for piece in self.scan([name])]
+        if not parts:
+            return np.empty(0, np.int32)
+        encoded = pa.chunked_array(parts).unify_dictionaries()
+        return np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+
     def is_empty(self, name: str) -> np.ndarray:
         """Where a text column is "", bool (N,)."""
-        return self._test(name, lambda values: pc.equal(pc.binary_length(values), 0))
+        return self._test(
+            name,
+            lambda values: call_function("equal", [call_function("binary_length", [values]), pa.scalar(0, pa.int32())]),
+        )
 
     def is_in(self, name: str, values: Sequence[str]) -> np.ndarray:
         """Where a text column is one of `values`, bool (N,)."""
         wanted = pa.array(values, pa.string())
-        return self._test(name, lambda column: pc.is_in(column, value_set=wanted))
+        return self._test(name, lambda column: call_function("is_in", [column], SetLookupOptions(wanted)))
 
     def _test(self, name: str, test) -> np.ndarray:
         parts = [test(piece[name]).to_numpy() for piece in self.scan([name])]
@@ -160,16 +171,16 @@ class WorksTable:
 
 
 def _length(piece: pa.Table | Path) -> int:
-    return piece.num_rows if isinstance(piece, pa.Table) else pq.read_metadata(piece).num_rows
+    return pq.read_metadata(piece).num_rows if isinstance(piece, Path) else piece.num_rows
 
 
 def _columns(piece: pa.Table | Path, columns: list[str]) -> pa.Table:
-    return piece.select(columns) if isinstance(piece, pa.Table) else pq.read_table(piece, columns=columns)
+    return pq.read_table(piece, columns=columns) if isinstance(piece, Path) else piece.select(columns)
 
 
 def _take(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> pa.Table:
     """Rows of a piece by ascending position; of a shard only the row groups that hold one are read."""
-    if isinstance(piece, pa.Table):
+    if not isinstance(piece, Path):
         return piece.select(columns).take(pa.array(rows))
     shard, found, at = pq.ParquetFile(piece), [], 0
     for group in range(shard.num_row_groups):

@@ -1,0 +1,270 @@
+"""Does a built dataset hold? Its hash, counts and splits, and a sample of its labels computed again from the graph.
+
+Labels are recomputed here with plain sets, paper by paper, not with the kernels that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .copies import later_copies
+from .graph import CitationGraph
+from .label_schemes import conventionality_score, novelty_score
+from .labelling import tertile_label
+from .novelty import atypicality_of_year
+from .paper import Paper, disruption_label
+from .published import recomputed_scores
+from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
+from .store import Tally, load_card, read_rows, split_file
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked: its name, what was looked at, and what does not hold (nothing, if all does)."""
+
+    name: str
+    looked_at: str
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.wrong
+
+
+def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
+    """Check a dataset folder against its own card and graph.
+
+    Parameters
+    ----------
+    folder : Path
+    sample : int
+        Papers whose counts and label are computed again; all, if there are fewer.
+    seed : int
+        Which papers those are.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is not a dataset.
+    """
+    card = load_card(folder)
+    try:
+        rows = {name: list(read_rows(folder, name)) for name in SPLITS}
+    except (OSError, pa.ArrowInvalid) as error:
+        return [Check("files", "the parquet files of the splits", [str(error)])]
+    everything = [row for name in SPLITS for row in rows[name]]
+    chosen = np.random.default_rng(seed).permutation(len(everything))[:sample]
+    sampled = [everything[at] for at in sorted(chosen.tolist())]
+    checks = [
+        _hash(card, rows),
+        _counts(card, rows),
+        _papers(card, everything),
+        _split_rules(card, rows),
+    ]
+    if "cutoff" in card:
+        checks.append(_views(card, folder, rows["test"]))
+    if "citations" not in card:
+        return [*checks, _published(folder, card, sampled)]
+    try:
+        graph = CitationGraph.load(folder / "graph")
+        return [*checks, _graph(card, graph), _counts_again(graph, card, sampled), *_novelty(folder, card, graph, rows)]
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        return [*checks, Check("graph", "the stored citation graph", [f"cannot be read: {error}"])]
+
+
+def recount(graph: CitationGraph, paper: int, window: int | None) -> tuple[int, int, int]:
+    """``(n_i, n_j, n_k)`` of one paper, by the definition, with sets.
+
+    Examples
+    --------
+    >>> graph = CitationGraph.from_edges([2, 2, 3, 4, 4, 5], [0, 1, 2, 2, 0, 1], [1990, 1990, 1992, 1994, 1994, 1995])
+    >>> recount(graph, 2, 5)
+    (1, 1, 1)
+    """
+    year = int(graph.years[paper])
+
+    def later(papers: np.ndarray) -> Iterator[int]:
+        for citing in papers.tolist():
+            if year < graph.years[citing] and (window is None or graph.years[citing] <= year + window):
+                yield citing
+
+    of_paper = set(later(graph.citers(paper)))
+    of_references = {citing for cited in graph.references(paper).tolist() for citing in later(graph.citers(cited))}
+    of_references.discard(paper)
+    both = len(of_paper & of_references)
+    return len(of_paper) - both, both, len(of_references) - both
+
+
+def _hash(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
+    found = _tally(rows).content_hash
+    wrong = (
+        [] if found == card["content_hash"] else [f"the papers hash to {found}, the card says {card['content_hash']}"]
+    )
+    return Check("content hash", f"{sum(map(len, rows.values())):,} papers, every field", wrong)
+
+
+def _tally(rows: dict[str, list[dict]]) -> Any:
+    tally = Tally()
+    for name, papers in rows.items():
+        tally.start(name)
+        tally.add(papers)
+    return tally.result()
+
+
+def _counts(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
+    found = _tally(rows).splits
+    wrong = [
+        f"{name} holds {found[name]}, the card says {card['splits'].get(name)}"
+        for name in SPLITS
+        if found[name] != card["splits"].get(name)
+    ]
+    return Check("label counts", ", ".join(f"{name} {len(rows[name]):,}" for name in SPLITS), wrong)
+
+
+def _papers(card: dict[str, Any], rows: list[dict]) -> Check:
+    """Every row is a valid `Paper`, and its label follows from its score."""
+    rules, wrong = card["labels"], []
+    cuts = {(name, year): (low, high) for name, year, low, high in card.get("cuts", [])}
+    for row in rows:
+        try:
+            Paper.from_row(row)
+        except ValueError as error:
+            wrong.append(f"{row['openalex_id']}: {error}")
+            continue
+        implied = _label(row, rules, cuts)
+        if implied != row["disruption_label"]:
+            wrong.append(f"{row['openalex_id']} is {row['disruption_label']}, its cd_index says {implied}")
+    return Check("labels follow from scores", f"{len(rows):,} papers", wrong)
+
+
+def _label(row: dict[str, Any], rules: dict[str, Any], cuts: dict[tuple[str, int], tuple[float, float]]) -> str | None:
+    if rules["scheme"] == "threshold":
+        return disruption_label(row["cd_index"], rules["threshold"])
+    cut = cuts.get((row["primary_field"], row["publication_year"]))
+    return None if cut is None else tertile_label(row["cd_index"], *cut)
+
+
+def _split_rules(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
+    split, window = card["split"], card["labels"]["window"]
+    years = SplitYears(*(split[name] for name in ("train_to", "validation_to", "test_from", "test_to")))
+    wrong = [
+        f"{row['openalex_id']} of {row['publication_year']} is in {name}"
+        for name, papers in rows.items()
+        for row in papers
+        if years.of(row["publication_year"]) != name
+    ]
+    if split["kind"] == "closed" and years.validation_to + window >= years.test_from:
+        wrong.append(f"label windows reach {years.validation_to + window}, test papers start in {years.test_from}")
+    everything = [row for name in SPLITS for row in rows[name]]
+    for name, keys in (("id", [row["openalex_id"] for row in everything]),):
+        repeated = len(keys) - len(set(keys))
+        if repeated:
+            wrong.append(f"{repeated} papers share an {name} with another")
+    copies = later_copies([row["doi"] for row in everything], [row["title"] for row in everything])
+    wrong += [f"{everything[at]['openalex_id']} is a copy of an earlier paper" for at in np.flatnonzero(copies)]
+    return Check("splits", "years, closed windows, copies", wrong)
+
+
+def _views(card: dict[str, Any], folder: Path, test: list[dict]) -> Check:
+    cutoff, wrong = date.fromisoformat(card["cutoff"]), []
+    for name, wanted in zip(CUTOFF_VIEWS, (False, True), strict=True):
+        expected = [
+            row for row in test if is_post_cutoff(row["publication_date"], row["publication_year"], cutoff) is wanted
+        ]
+        found = list(read_rows(folder, name)) if split_file(folder, name).is_file() else []
+        if found != expected:
+            wrong.append(f"{name} has {len(found):,} papers that are not the {len(expected):,} of the test set")
+    return Check("cutoff views", f"before {card['cutoff']} and since", wrong)
+
+
+def _graph(card: dict[str, Any], graph: CitationGraph) -> Check:
+    wrong = []
+    if graph.n_papers != card["works_in_graph"] or graph.n_citations != card["citations"]["kept"]:
+        wrong.append(
+            f"the graph has {graph.n_papers:,} works and {graph.n_citations:,} citations, the card says "
+            f"{card['works_in_graph']:,} and {card['citations']['kept']:,}"
+        )
+    return Check("graph", repr(graph), wrong)
+
+
+def _counts_again(graph: CitationGraph, card: dict[str, Any], sampled: list[dict]) -> Check:
+    window, wrong = card["labels"]["window"], []
+    nodes = _nodes(graph, sampled)
+    for row, node in zip(sampled, nodes, strict=True):
+        if node < 0:
+            wrong.append(f"{row['openalex_id']} is not in the graph")
+            continue
+        n_i, n_j, n_k = recount(graph, node, window)
+        cd = (n_i - n_j) / (n_i + n_j + n_k) if n_i + n_j + n_k else float("nan")
+        found = (n_i, n_j, n_k, cd, len(graph.references(node)), int(graph.years[node]))
+        told = tuple(row[name] for name in ("n_i", "n_j", "n_k", "cd_index", "reference_count", "publication_year"))
+        if found != told:
+            names = "(n_i, n_j, n_k, cd_index, references, year)"
+            wrong.append(f"{row['openalex_id']}: the graph gives {names} = {found}, the row says {told}")
+    return Check("labels from the graph", f"a sample of {len(sampled):,} papers, counted again", wrong)
+
+
+def _nodes(graph: CitationGraph, rows: list[dict]) -> list[int]:
+    ids = np.asarray(graph.node_ids)
+    order = np.argsort(ids, kind="stable")
+    wanted = np.array([int(row["openalex_id"][1:]) for row in rows], np.int64)
+    place = np.minimum(np.searchsorted(ids, wanted, sorter=order), ids.size - 1)
+    return np.where(ids[order[place]] == wanted, order[place], -1).tolist()
+
+
+def _novelty(folder: Path, card: dict[str, Any], graph: CitationGraph, rows: dict[str, list[dict]]) -> list[Check]:
+    """Novelty scores of one year's papers, from the stored venues and the same null networks."""
+    novelty = card.get("novelty")
+    if novelty is None:
+        return []
+    papers = rows["validation"]
+    year = papers[0]["publication_year"]
+    papers = [row for row in papers if row["publication_year"] == year]
+    venues = np.load(folder / "graph" / "venues.npy")
+    members = np.flatnonzero(graph.years == year)
+    z, _ = atypicality_of_year(graph, venues, year, members, novelty["null"], novelty["samples"], novelty["seed"])
+    scores = {
+        "novelty_score": novelty_score(z[0], np.full(members.size, year)),
+        "conventionality_score": conventionality_score(z[1], np.full(members.size, year)),
+    }
+    place = {node: at for at, node in enumerate(members.tolist())}
+    wrong = []
+    for row, node in zip(papers, _nodes(graph, papers), strict=True):
+        for name, values in scores.items():
+            found = values[place[node]] if node in place else float("nan")
+            if _differ(found, row[name]):
+                wrong.append(f"{row['openalex_id']}: {name} comes out as {found:.6g}, the row says {row[name]}")
+    return [Check("novelty from the graph", f"{len(papers):,} papers of {year}, against {members.size:,}", wrong)]
+
+
+def _published(folder: Path, card: dict[str, Any], sampled: list[dict]) -> Check:
+    """For a source without a graph: scores against the published columns that were kept beside the dataset."""
+    try:
+        scores = recomputed_scores(folder, [row["openalex_id"] for row in sampled])
+    except (OSError, pa.ArrowInvalid) as error:
+        return Check("labels from the published columns", "published.parquet", [f"cannot be read: {error}"])
+    # The two novelty scores are checked only where the dataset was asked to have them.
+    skipped = () if "novelty" in card else ("novelty_score", "conventionality_score")
+    wrong = [
+        f"{row['openalex_id']}: {name} is published as {found}, the row says {row[name]}"
+        for row in sampled
+        for name, found in scores.get(row["openalex_id"], {"openalex_id": "missing"}).items()
+        if name not in skipped and _differ(found, row[name])
+    ]
+    return Check("labels from the published columns", f"a sample of {len(sampled):,} papers", wrong)
+
+
+def _differ(found: Any, told: Any) -> bool:
+    if isinstance(found, float) and found != found:
+        return told is not None
+    if isinstance(found, str) or found is None or told is None:
+        return found != told
+    return abs(found - told) > 1e-9
