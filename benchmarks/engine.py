@@ -68,7 +68,7 @@ def measure(model: str, args: argparse.Namespace) -> dict[str, float]:
     rng = random.Random(1)
     sampling, training = [], []
     for _ in range(args.repeats + 1):
-        sampler = trainer.save_weights_and_get_sampling_client()
+        sampler = trainer.save_weights_and_get_sampling_client().result()
         prompts = [[rng.randrange(10, 300) for _ in range(args.prompt)] for _ in range(args.groups)]
         start = time.perf_counter()
         sequences = rollouts(sampler, prompts, args.group, args.max_tokens)

@@ -96,7 +96,7 @@ def build_server(options: ServeOptions) -> Server:
 
 async def listen(server: Server, options: ServeOptions, stop: asyncio.Event, ready: Callable[[str], None]) -> None:
     """Answer requests until `stop` is set; `ready` receives the address."""
-    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0, auto_decompress=False)
     await runner.setup()
     try:
         site = web.TCPSite(runner, options.host, options.port)

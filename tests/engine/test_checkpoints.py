@@ -1,0 +1,158 @@
+"""Checkpoints: peft's format, exact, complete or absent."""
+
+import json
+from pathlib import Path
+
+import peft
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+from scisci_gym.engine import checkpoints
+from scisci_gym.engine.backend import Backend, EngineOptions
+from scisci_gym.engine.checkpoints import CheckpointPath, CheckpointStore, check_name
+from scisci_gym.engine.errors import RequestError
+from scisci_gym.engine.lora import LoraSpec
+from scisci_gym.engine.model import BaseModel
+from scisci_gym.engine.sampling import Sampler, SampleRequest
+from scisci_gym.engine.training import AdamSettings, TrainingDatum
+
+
+def make_backend(root: Path, *models: Path) -> Backend:
+    options = EngineOptions({m.name: m for m in models}, torch.device("cpu"), torch.float32)
+    return Backend(options, CheckpointStore(root))
+
+
+def train(backend: Backend, model_id: str, steps: int) -> None:
+    """A few steps on one sequence."""
+    tokens = torch.arange(3, 40).numpy()
+    data = [TrainingDatum(tokens[:-1], {"target_tokens": tokens[1:], "weights": tokens[1:].astype("float32") * 0 + 1})]
+    for _ in range(steps):
+        backend.forward_backward(model_id, data, "cross_entropy", {}, backward=True)
+        backend.optim_step(model_id, AdamSettings(learning_rate=1e-2))
+
+
+def foreign_model(kind: str, folder: Path, tiny_model: Path) -> Path:
+    """A random model of another family, with the tiny model's tokenizer."""
+    torch.manual_seed(0)
+    if kind == "gpt2":
+        net = GPT2LMHeadModel(GPT2Config(vocab_size=400, n_embd=32, n_layer=2, n_head=2, n_positions=128))
+    else:
+        net = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=400, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                num_key_value_heads=2, max_position_embeddings=128, tie_word_embeddings=False,
+            )
+        )  # fmt: skip
+    net.save_pretrained(folder)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / file).write_text((tiny_model / file).read_text())
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["qwen3", "llama", "gpt2"])
+def test_peft_reads_it(kind: str, tiny_model: Path, tmp_path: Path) -> None:
+    """peft computes the logits that the engine does, for other families too."""
+    folder = tiny_model if kind == "qwen3" else foreign_model(kind, tmp_path / kind, tiny_model)
+    backend = make_backend(tmp_path / "ck", folder)
+    backend.create_model("s:train:0", folder.name, LoraSpec(rank=4, seed=0), {})
+    train(backend, "s:train:0", 3)
+    path = CheckpointPath.parse(backend.save("s:train:0", "sampler_weights", "x"))
+    plain = AutoModelForCausalLM.from_pretrained(folder)
+    theirs = peft.PeftModel.from_pretrained(plain, str(backend.store.folder(path))).eval()
+    tokens = torch.randint(3, 300, (1, 20), generator=torch.Generator().manual_seed(0))
+    model = backend.model("s:train:0")
+    with torch.no_grad(), model.base.using(model.adapter):
+        mine = model.base.logits(tokens, torch.arange(20))
+        expected = theirs(tokens).logits[0]
+    torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_other_families_sample_reproducibly(kind: str, tiny_model: Path, tmp_path: Path) -> None:
+    base = BaseModel(kind, foreign_model(kind, tmp_path / kind, tiny_model), torch.device("cpu"), torch.float32)
+    sampler = Sampler(base, 8, 64)
+    requests = [SampleRequest(tuple(range(3, 3 + n)), (str(n).encode(),), 10) for n in (1, 5, 17, 30, 30)]
+    together = sampler.sample(None, requests)
+    for request, result in zip(requests, together, strict=True):
+        alone = sampler.sample(None, [request])[0].sequences[0]
+        assert (alone.tokens, alone.logprobs) == (result.sequences[0].tokens, result.sequences[0].logprobs)
+
+
+def test_optimizer_and_step_are_kept(tiny_model: Path, tmp_path: Path) -> None:
+    first = make_backend(tmp_path, tiny_model)
+    first.create_model("s:train:0", tiny_model.name, LoraSpec(rank=2, seed=0), {"who": "me"})
+    train(first, "s:train:0", 2)
+    path = first.save("s:train:0", "weights", "two")
+    later = make_backend(tmp_path, tiny_model)
+    later.load("t:train:0", path, optimizer=True)
+    for backend, model_id in ((first, "s:train:0"), (later, "t:train:0")):
+        train(backend, model_id, 2)
+    mine, theirs = first.model("s:train:0"), later.model("t:train:0")
+    assert theirs.step == mine.step == 4
+    assert theirs.metadata == {"who": "me"}
+    for a, b in zip(mine.adapter.parameters(), theirs.adapter.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_crash_leaves_the_old_checkpoint(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = make_backend(tmp_path, tiny_model)
+    backend.create_model("s:train:0", tiny_model.name, LoraSpec(rank=2, seed=0), {})
+    path = CheckpointPath.parse(backend.save("s:train:0", "weights", "x"))
+    before = load_file(backend.store.folder(path) / "adapter_model.safetensors")
+    train(backend, "s:train:0", 1)
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(checkpoints, "_write_json", fail)
+    with pytest.raises(OSError, match="disk full"):
+        backend.save("s:train:0", "weights", "x", overwrite=True)
+    with pytest.raises(OSError, match="disk full"):
+        backend.save("s:train:0", "weights", "y")
+    after = load_file(backend.store.folder(path) / "adapter_model.safetensors")
+    assert all(torch.equal(before[k], after[k]) for k in before)
+    assert [info.path for info in backend.store.list()] == [str(path)]
+    assert [p.name for p in backend.store.folder(path).parent.iterdir()] == ["x"]
+
+
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
+    leftover = tmp_path / "s_train_0" / "weights" / ".writing-abc"
+    leftover.mkdir(parents=True)
+    (leftover / "adapter_model.safetensors").write_bytes(b"half")
+    CheckpointStore(tmp_path)
+    assert not leftover.exists()
+
+
+def test_nothing_is_pickled(tiny_model: Path, tmp_path: Path) -> None:
+    backend = make_backend(tmp_path, tiny_model)
+    backend.create_model("s:train:0", tiny_model.name, LoraSpec(rank=2), {})
+    train(backend, "s:train:0", 1)
+    path = CheckpointPath.parse(backend.save("s:train:0", "weights", "x", user_metadata={"a": "b"}))
+    files = sorted(p.name for p in backend.store.folder(path).iterdir())
+    assert files == ["adapter_config.json", "adapter_model.safetensors", "checkpoint.json", "optimizer.safetensors"]
+    assert json.loads((backend.store.folder(path) / "checkpoint.json").read_text())["user_metadata"] == {"a": "b"}
+
+
+def test_a_checkpoint_of_another_model_is_refused(tiny_model: Path, tmp_path: Path) -> None:
+    other = foreign_model("llama", tmp_path / "llama", tiny_model)
+    backend = make_backend(tmp_path / "ck", tiny_model, other)
+    backend.create_model("s:train:0", tiny_model.name, LoraSpec(rank=2), {})
+    path = backend.save("s:train:0", "weights", "x")
+    with pytest.raises(RequestError, match="does not fit the base model"):
+        backend.load("t:train:0", path, optimizer=False, base_model="llama")
+
+
+@pytest.mark.parametrize(
+    "path", ["x", "tinker://a/weights", "tinker://a/b/c", "tinker://a/weights/../x", "/a/weights/b"]
+)
+def test_bad_paths(path: str) -> None:
+    with pytest.raises(RequestError, match="not of the form"):
+        CheckpointPath.parse(path)
+
+
+@pytest.mark.parametrize("name", ["000010", "final", "step=3", "a.b-c_d@e+f"])
+def test_good_names(name: str) -> None:
+    assert check_name(name, "the name") == name

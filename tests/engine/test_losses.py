@@ -1,0 +1,182 @@
+"""Losses and gradients against a second implementation: merged weights, torch autograd, formulas written out again."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from scisci_gym.engine.errors import RequestError
+from scisci_gym.engine.lora import AdapterWeights
+from scisci_gym.engine.losses import LOSSES
+from scisci_gym.engine.model import BaseModel
+from scisci_gym.engine.training import TrainingDatum, forward_backward
+
+CONFIGS = {"ppo": {"clip_low_threshold": 0.9, "clip_high_threshold": 1.05}, "dro": {"beta": 0.3}}
+
+
+def rollouts(base: BaseModel, seed: int = 0) -> list[TrainingDatum]:
+    """Three groups: one with a shared prompt, one of equal rollouts, one lone sequence; one rollout has advantage 0."""
+    rng = np.random.default_rng(seed)
+    data = []
+    for prompt_length, completions in ((40, 4), (25, 3), (5, 1)):
+        prompt = rng.integers(3, 300, prompt_length)
+        fixed = rng.integers(3, 300, 6)
+        for j in range(completions):
+            completion = fixed if prompt_length == 25 else rng.integers(3, 300, rng.integers(2, 9))
+            tokens = np.concatenate([prompt, completion])
+            acting = (np.arange(len(tokens) - 1) >= prompt_length - 1).astype(np.float32)
+            inputs = {
+                "target_tokens": tokens[1:],
+                "weights": acting * np.float32(rng.uniform(0.5, 2)),
+                "advantages": acting * np.float32(0 if j == 1 else rng.normal()),
+                "logprobs": acting * (rng.normal(size=len(acting)).astype(np.float32) * 0.3 - 5.5),
+            }
+            data.append(TrainingDatum(tokens[:-1], inputs))
+    return data
+
+
+def merged_logits(base: BaseModel, adapter: AdapterWeights, tokens: np.ndarray) -> Tensor:
+    """(T, vocabulary) of one sequence, with W + alpha/r B A as plain weights."""
+    net = base.net
+    weights = {name: p.detach() for name, p in net.named_parameters(remove_duplicate=False)}
+    for name, pair in adapter.pairs.items():
+        weights[f"{name}.weight"] = weights[f"{name}.weight"] + 32.0 / pair.a.shape[0] * pair.b @ pair.a
+    out = torch.func.functional_call(net, weights, (torch.from_numpy(tokens)[None],), tie_weights=False)
+    return out.logits[0]
+
+
+def reference(name: str, logprobs: Tensor, datum: TrainingDatum, config: dict[str, float]) -> Tensor:
+    """The documented formulas, token by token."""
+    total = torch.zeros(())
+    for i, p in enumerate(logprobs):
+        w, a, q = (float(datum.inputs[key][i]) for key in ("weights", "advantages", "logprobs"))
+        ratio = torch.exp(p - q)
+        low, high = config.get("clip_low_threshold", 0.8), config.get("clip_high_threshold", 1.2)
+        if name == "cross_entropy":
+            total = total - w * p
+        elif name == "importance_sampling":
+            total = total - ratio * a
+        elif name == "ppo":
+            total = total - torch.minimum(ratio * a, ratio.clamp(low, high) * a)
+        elif name == "cispo":
+            total = total - ratio.clamp(low, high).detach() * a * p
+        elif name == "dro":
+            total = total - (p * a - 0.5 * config.get("beta", 0.05) * (p - q) ** 2)
+    return total
+
+
+def grads(adapter: AdapterWeights) -> list[Tensor]:
+    out = []
+    for parameter in adapter.parameters():
+        assert parameter.grad is not None
+        out.append(parameter.grad.clone())
+        parameter.grad = None
+    return out
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_loss_and_gradient_equal_the_reference(name: str, base: BaseModel, adapter: AdapterWeights) -> None:
+    data, config = rollouts(base), CONFIGS.get(name, {})
+    result = forward_backward(base, adapter, data, name, config)
+    mine = grads(adapter)
+    total = torch.zeros(())
+    for datum, reported in zip(data, result.logprobs, strict=True):
+        table = torch.log_softmax(merged_logits(base, adapter, datum.tokens), dim=-1)
+        chosen = table.gather(1, torch.from_numpy(datum.inputs["target_tokens"])[:, None])[:, 0]
+        # Off the completion the policy losses have p, A and q of zero weight only if q is masked too: cut to the completion.
+        acting = datum.inputs["weights"] > 0
+        cut = TrainingDatum(datum.tokens[acting], {k: v[acting] for k, v in datum.inputs.items()})
+        total = total + reference(name, chosen[torch.from_numpy(acting)], cut, config)
+        np.testing.assert_allclose(reported[acting], chosen.detach().numpy()[acting], atol=2e-5)
+    total.backward()
+    theirs = grads(adapter)
+    assert result.metrics["loss:sum"] == pytest.approx(float(total.detach()), rel=1e-4)
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=2e-3, atol=2e-4)
+
+
+def test_gradient_by_finite_differences(base: BaseModel, adapter: AdapterWeights) -> None:
+    data = rollouts(base, seed=3)
+    forward_backward(base, adapter, data, "importance_sampling", {})
+    analytic = grads(adapter)
+    generator = torch.Generator().manual_seed(0)
+    direction = [torch.randn(g.shape, generator=generator) for g in analytic]
+    step = 1e-3
+
+    def loss_at(distance: float) -> float:
+        for parameter, d in zip(adapter.parameters(), direction, strict=True):
+            parameter.data += distance * d
+        value = forward_backward(base, adapter, data, "importance_sampling", {}, backward=False).metrics["loss:sum"]
+        for parameter, d in zip(adapter.parameters(), direction, strict=True):
+            parameter.data -= distance * d
+        return value
+
+    numeric = (loss_at(step) - loss_at(-step)) / (2 * step)
+    along = sum(float((g * d).sum()) for g, d in zip(analytic, direction, strict=True))
+    assert numeric == pytest.approx(along, rel=2e-2)
+
+
+def test_gradients_accumulate_and_a_forward_pass_leaves_none(base: BaseModel, adapter: AdapterWeights) -> None:
+    first, second = rollouts(base, 1), rollouts(base, 2)
+    forward_backward(base, adapter, first, "ppo", {})
+    forward_backward(base, adapter, second, "ppo", {})
+    apart = grads(adapter)
+    forward_backward(base, adapter, first + second, "ppo", {})
+    together = grads(adapter)
+    for a, b in zip(apart, together, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    forward_backward(base, adapter, first, "ppo", {}, backward=False)
+    assert all(p.grad is None for p in adapter.parameters())
+
+
+def test_equal_inputs_with_different_advantages_add_up(base: BaseModel, adapter: AdapterWeights) -> None:
+    one = rollouts(base)[0]
+    twice = TrainingDatum(one.tokens, {**one.inputs, "advantages": one.inputs["advantages"] * -3})
+    result = forward_backward(base, adapter, [one, twice], "importance_sampling", {})
+    both = grads(adapter)
+    forward_backward(base, adapter, [one], "importance_sampling", {})
+    single = grads(adapter)
+    for a, b in zip(both, single, strict=True):
+        torch.testing.assert_close(a, -2 * b, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(result.logprobs[0], result.logprobs[1])
+
+
+def test_soft_targets(base: BaseModel, adapter: AdapterWeights) -> None:
+    """target_tokens (T, K): every position scores K candidates."""
+    tokens = np.asarray([5, 6, 7, 8])
+    targets = np.asarray([[6, 9], [7, 9], [8, 9], [9, 10]])
+    weights = np.asarray([[0.5, 0.5]] * 4, np.float32)
+    datum = TrainingDatum(tokens, {"target_tokens": targets, "weights": weights})
+    result = forward_backward(base, adapter, [datum], "cross_entropy", {}, backward=False)
+    table = torch.log_softmax(merged_logits(base, adapter, tokens), dim=-1).detach()
+    expected = table.gather(1, torch.from_numpy(targets)).numpy()
+    np.testing.assert_allclose(result.logprobs[0], expected, atol=1e-5)
+    assert result.metrics["loss:sum"] == pytest.approx(-float((expected * weights).sum()), rel=1e-5)
+
+
+def bad(**changes: Any) -> TrainingDatum:
+    inputs: dict[str, np.ndarray] = {"target_tokens": np.asarray([4, 5]), "weights": np.ones(2, np.float32), **changes}
+    return TrainingDatum(np.asarray([3, 4]), {k: v for k, v in inputs.items() if v is not None})
+
+
+@pytest.mark.parametrize(
+    ("loss", "datum", "config", "message"),
+    [
+        ("stable_reinforce", bad(), {}, "choose one of cross_entropy, importance_sampling"),
+        ("cross_entropy", bad(weights=None), {}, "has no loss_fn_inputs\\['weights'\\]"),
+        ("cross_entropy", bad(target_tokens=None), {}, "target_tokens"),
+        ("cross_entropy", bad(weights=np.ones(3, np.float32)), {}, "shape \\(3,\\)"),
+        ("cross_entropy", bad(weights=np.asarray([1, np.nan], np.float32)), {}, "not finite"),
+        ("cross_entropy", bad(target_tokens=np.asarray([4, 99999])), {}, "id 99999, outside the vocabulary"),
+        ("ppo", bad(), {}, "'advantages'"),
+        ("cross_entropy", bad(), {"beta": 1.0}, "unknown keys \\['beta'\\]"),
+    ],
+)
+def test_bad_data_are_refused(
+    loss: str, datum: TrainingDatum, config: dict[str, float], message: str, base: BaseModel, adapter: AdapterWeights
+) -> None:
+    with pytest.raises(RequestError, match=message):
+        forward_backward(base, adapter, [datum], loss, config)
+    assert all(p.grad is None for p in adapter.parameters())
