@@ -1,0 +1,162 @@
+"""Commands for people: `scisci-gym list`, `show`, `play`, `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.panel import Panel
+from rich.table import Table
+from tinker_cookbook.renderers import Message
+
+from ..datasets.paper import Paper
+from .answers import CLOSE, format_answer
+from .base import SciSciEnv
+from .benchmarks import benchmark_name
+from .cards import class_shares, sections, summary
+from .check_env import EnvCheckError, check_env
+from .doors.sources import examples_of, papers_of
+from .episodes import run_sync
+from .registry import make, spec, specs
+
+app = typer.Typer(no_args_is_help=True)
+
+EnvId = Annotated[str, typer.Argument(metavar="ID", help="Environment, such as disruption-v0.")]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        help="Folder that `scisci-gym build` wrote; else SCISCI_GYM_DATASET, else nine made-up papers.",
+        show_default=False,
+    ),
+]
+Split = Annotated[str, typer.Option(help="train, validation or test.")]
+
+
+@app.command("list")
+def list_environments() -> None:
+    """List the environments."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("id", "reward", "what it asks"):
+        table.add_column(name, no_wrap=name != "what it asks")
+    for env_class in specs():
+        low, high = env_class.reward_range
+        table.add_row(env_class.env_id, f"{low:g} to {high:g}", summary(env_class))
+    Console().print(table)
+
+
+@app.command()
+def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None:
+    """Show the card of an environment, how common its labels are, and an example."""
+    env_class, console = _spec(env_id), Console()
+    console.rule(env_id)
+    console.print(summary(env_class))
+    for title, text in sections(env_class).items():
+        console.print(f"\n[bold]{title}[/bold]")
+        console.print(Markdown(_arguments(text) if title == "Arguments" else text.replace("``", "`")))
+    papers = _papers(dataset, split)
+    shares = class_shares(env_class, papers)
+    if not shares:
+        raise typer.BadParameter(f"no paper of this dataset ({split}) has the label that {env_id} grades against")
+    console.print(f"\n[bold]Labels[/bold] of {len(env_class.examples(papers))} examples")
+    for label, share in shares.items():
+        console.print(f"  {label:<30} {share:6.1%} {'█' * round(40 * share)}", highlight=False)
+    env = make(env_id, *env_class.examples(papers)[0])
+    console.print(f"\n[bold]Benchmark[/bold]\n{benchmark_name(env_id)}")
+    console.print("\n[bold]Example[/bold]")
+    _print_messages(console, run_sync(env.initial_observation()))
+    console.print(Panel(env.gold_answer(), title="a perfect answer", title_align="left"), markup=False)
+
+
+@app.command()
+def play(
+    env_id: EnvId,
+    dataset: Dataset = None,
+    split: Split = "train",
+    index: Annotated[int, typer.Option(help="Which example.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of pairs and challenges.")] = 0,
+) -> None:
+    """Answer as the agent. An empty line sends; a last line without tags is put between answer tags."""
+    env_class, console = _spec(env_id), Console()
+    _papers(dataset, split)
+    examples = examples_of(env_id, dataset, split, seed)
+    options = {"seed": seed} if "seed" in env_class.option_names() else {}
+    env = make(env_id, *examples[index % len(examples)], **options)
+    messages, total = run_sync(env.initial_observation()), 0.0
+    while True:
+        _print_messages(console, messages[-1:])
+        result = run_sync(env.step(Message(role="assistant", content=_read_answer())))
+        total += result.reward
+        if result.episode_done:
+            break
+        messages = result.next_messages
+    _explain(console, env, total, result.metrics, result.logs)
+
+
+@app.command()
+def check(env_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Default: all.")] = None) -> None:
+    """Check that an environment is fit to train on."""
+    console, failed = Console(), False
+    for name in [env_id] if env_id else [env_class.env_id for env_class in specs()]:
+        _spec(name)
+        console.print(f"[bold]{name}[/bold]")
+        try:
+            check_env(name, lambda passed: console.print(f"  [green]✓[/green] {passed.replace('_', ' ')}"))
+        except EnvCheckError as error:
+            failed = True
+            console.print("  [red]✗[/red]", end=" ")
+            console.print(str(error), markup=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _spec(env_id: str) -> type[SciSciEnv]:
+    try:
+        return spec(env_id)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _papers(dataset: str | None, split: str) -> Sequence[Paper]:
+    try:
+        return papers_of(dataset, split)
+    except FileNotFoundError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _read_answer() -> str:
+    lines: list[str] = []
+    while line := typer.prompt(">" if not lines else " ", default="", show_default=False, prompt_suffix=" "):
+        lines.append(line)
+    text = "\n".join(lines)
+    if CLOSE in text.lower() or not lines:
+        return text
+    return "\n".join([*lines[:-1], format_answer(lines[-1].strip())])
+
+
+def _print_messages(console: Console, messages: list[Message]) -> None:
+    for message in messages:
+        text = str(message["content"]).replace("[", "\\[")
+        console.print(Panel(text, title=message["role"], title_align="left"))
+
+
+def _explain(console: Console, env: SciSciEnv, total: float, metrics: dict[str, float], logs: dict) -> None:
+    low, high = env.reward_range
+    said = logs["predicted"] or "nothing that counts as an answer"
+    console.print(f"\nYou said [bold]{said}[/bold]; right is [bold]{env.gold_label}[/bold].")
+    for name, value in metrics.items():
+        if name.startswith("reward_"):
+            console.print(f"  {name.removeprefix('reward_'):<12} {value:+.2f}", highlight=False)
+    console.print(f"Reward [bold]{total:+.3f}[/bold] (from {low:g} to {high:g}).")
+    if not metrics["format_valid"]:
+        console.print("An answer is exactly one pair of answer tags at the very end; see `scisci-gym show`.")
+    for paper in env.papers:
+        facts = {"CD index": paper.cd_index, "novelty": paper.novelty_score, "citations": paper.cited_by_count}
+        known = ", ".join(f"{name} {value:.3g}" for name, value in facts.items() if value is not None)
+        console.print(f"{paper.openalex_id}: {known}", markup=False)
+
+
+def _arguments(text: str) -> str:
+    return "\n".join(f"- {line}" if not line.startswith(" ") else line for line in text.replace("``", "`").splitlines())
