@@ -3,15 +3,28 @@
 import typer
 
 from .datasets.build_cli import app as build_app
+from .datasets.data_cli import app as data_app
+from .datasets.labels_cli import labels
 from .engine.cli import app as engine_app
+from .envs import cli as environments
 from .recipes import cli as recipes
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
-app.add_typer(build_app, name="build")
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(recipes.train)
-app.command(name="eval")(recipes.evaluate)
-app.command()(recipes.demo)
-app.add_typer(engine_app, name="engine")
+
+app.add_typer(build_app, name="build", rich_help_panel="Data")
+app.add_typer(data_app, name="data", rich_help_panel="Data")
+app.command(rich_help_panel="Data")(labels)
+
+app.command("list", rich_help_panel="Environments")(environments.list_environments)
+app.command(rich_help_panel="Environments")(environments.show)
+app.command(rich_help_panel="Environments")(environments.play)
+app.command(rich_help_panel="Environments")(environments.check)
+
+RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(recipes.train)
+app.command("eval", rich_help_panel="Training")(recipes.evaluate)
+app.command(rich_help_panel="Training")(recipes.demo)
+app.add_typer(engine_app, name="engine", rich_help_panel="Training")
 
 
 @app.callback()
