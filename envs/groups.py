@@ -9,7 +9,8 @@ from typing import Any
 
 import chz
 import numpy as np
-from tinker_cookbook.renderers import Renderer, get_renderer
+import tinker
+from tinker_cookbook.renderers import Message, Renderer, get_renderer
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv
 from tinker_cookbook.rl.types import (
     Action,
@@ -49,6 +50,12 @@ class SciSciTokenEnv(EnvFromMessageEnv):
         # The cookbook's default for a cut-off answer is -0.1: better than being wrong. It would teach a policy to run
         # out of tokens whenever it is unsure.
         super().__init__(renderer, env, failed_parse_reward=floor, context_overflow_reward=floor)
+
+    async def _render_in_thread(self, messages: list[Message], **kwargs: Any) -> tinker.ModelInput:
+        # Not in a thread, as the cookbook does it: a fast tokenizer switches flags on itself while it encodes, so two
+        # threads crash ("Already borrowed") or, worse, encode `<|im_start|>` as plain text now and then. A prompt about
+        # a paper or two takes a millisecond.
+        return self.renderer.build_generation_prompt(messages, **kwargs)
 
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
         result = await super().step(action, extra=extra)
