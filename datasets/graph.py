@@ -169,7 +169,7 @@ class CitationGraph:
         repeated = np.flatnonzero(names[order][1:] == names[order][:-1])
         if repeated.size:
             raise ValueError(
-                f"node_ids holds {names[order][repeated[0]]!r} more than once; every paper needs its own id"
+                f"node_ids holds {names[order][repeated[0]].item()!r} more than once; every paper needs its own id"
             )
         citing, cited = (positions_of(np.asarray(ends), names, order) for ends in (citing, cited))
         return cls.from_edges(citing, cited, years, names, threads=threads)

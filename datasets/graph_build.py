@@ -110,7 +110,7 @@ def _papers(paths: Any, id_column: str, year_column: str) -> tuple[np.ndarray, n
     repeated = np.flatnonzero(ascending[1:] == ascending[:-1])
     if repeated.size:
         raise ValueError(
-            f"paper {ascending[repeated[0]]!r} occurs more than once in {paths}; every paper needs its own id"
+            f"paper {ascending[repeated[0]].item()!r} occurs more than once in {paths}; every paper needs its own id"
         )
     return names, years
 

@@ -191,7 +191,7 @@ def _papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
         ids = np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids
         places = pc.call_function("index_in", [pa.array(ids)], pc.SetLookupOptions(table["id"].combine_chunks()))
         if places.null_count:
-            missing = ids[int(np.argmax(np.asarray(places.is_null())))]
+            missing = ids[int(np.argmax(np.asarray(places.is_null())))].item()
             raise ValueError(f"{path} has no row for paper {missing!r} and {places.null_count - 1} others of the graph")
         table = table.select(wanted).take(places)
     elif table.num_rows != graph.n_papers:
