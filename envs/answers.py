@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import islice
 
 OPEN, CLOSE = "<answer>", "</answer>"
 _TAG = re.compile(r"</?answer>", re.IGNORECASE)
@@ -38,7 +39,8 @@ def answer_text(text: str) -> str | None:
     >>> answer_text("<answer>neutral</answer><answer>disruptive</answer>") is None
     True
     """
-    tags = list(_TAG.finditer(text))
+    # Two are wanted; a third one settles it, so a text of nothing but tags costs no more than any other.
+    tags = list(islice(_TAG.finditer(text), 3))
     if [tag.group().lower() for tag in tags] != [OPEN, CLOSE] or text[tags[1].end() :].strip():
         return None
     return text[tags[0].end() : tags[1].start()].strip()

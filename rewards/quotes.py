@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from .breakdown import MAX_REASONING
 
@@ -22,6 +23,8 @@ _MARKS = "\"'“”‘’«»„"  # that a writer may put around a passage, ins
 def quoted(text: str) -> list[str] | None:
     """The passages between `<quote>` and `</quote>`, white space normalised; None if tags are unpaired or nested.
 
+    At most seven are returned: one more than may be used.
+
     Examples
     --------
     >>> quoted("It says <quote>for the\\n first time</quote>.")
@@ -29,7 +32,7 @@ def quoted(text: str) -> list[str] | None:
     >>> quoted("<quote>one <quote>two</quote>") is None
     True
     """
-    tags = list(_TAG.finditer(text))
+    tags = list(islice(_TAG.finditer(text), 2 * MAX_QUOTES + 2))
     opening = [tag.group()[1] != "/" for tag in tags]
     if opening != [True, False] * (len(tags) // 2):
         return None

@@ -1,0 +1,126 @@
+"""The rewards as worked examples, and what must hold for every input."""
+
+import doctest
+import importlib
+import math
+import pkgutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import scisci_gym.rewards
+from scisci_gym.rewards import (
+    CORRECT,
+    WRONG,
+    RewardBreakdown,
+    adaptation,
+    brier_reward,
+    correctness,
+    distance_reward,
+    group_diagnostics,
+)
+
+LABELS = ("disruptive", "consolidating", "neutral")
+MAYBE_LABEL = st.sampled_from([*LABELS, None])
+SHARES = st.lists(st.floats(0.001, 1), min_size=2, max_size=5).map(lambda xs: [x / math.fsum(xs) for x in xs])
+
+
+@pytest.mark.parametrize("name", [m.name for m in pkgutil.iter_modules(scisci_gym.rewards.__path__)])
+def test_examples_in_docstrings(name):
+    assert doctest.testmod(importlib.import_module(f"scisci_gym.rewards.{name}")).failed == 0
+
+
+def test_correctness_is_plus_or_minus_one_and_no_answer_is_wrong():
+    assert correctness("neutral", "neutral") == CORRECT == 1.0
+    assert correctness("disruptive", "neutral") == correctness(None, "neutral") == WRONG == -1.0
+
+
+@given(MAYBE_LABEL, MAYBE_LABEL, st.sampled_from(LABELS))
+def test_adaptation_is_paid_only_for_a_right_final_label(first, final, truth):
+    bonus = adaptation(first, final, truth)
+    assert bonus in (0.0, 0.1, 0.2)
+    assert (bonus > 0) == (final == truth)
+
+
+def test_holding_a_right_answer_pays_more_than_correcting_a_wrong_one():
+    held, revised = adaptation("neutral", "neutral", "neutral"), adaptation("disruptive", "neutral", "neutral")
+    assert held == 0.2
+    assert revised == 0.1
+
+
+def test_the_best_composite_is_exactly_one_and_a_half():
+    assert RewardBreakdown(1.0, 0.3, 0.2).total == 1.5
+    assert RewardBreakdown(-1.0).total == -1.0
+
+
+@pytest.mark.parametrize("parts", [(1.1, 0, 0), (1, 0.31, 0), (1, -0.01, 0), (1, 0, 0.21), (math.nan, 0, 0)])
+def test_a_part_outside_its_range_is_refused(parts):
+    with pytest.raises(ValueError, match="must be in"):
+        RewardBreakdown(*parts)
+
+
+@given(SHARES, st.data())
+def test_brier_reward_is_bounded_and_the_textbook_sum(shares, data):
+    truth = data.draw(st.integers(0, len(shares) - 1))
+    reward = brier_reward(shares, truth)
+    assert -1.0 <= reward <= 1.0
+    textbook = 1 - sum((p - (k == truth)) ** 2 for k, p in enumerate(shares))
+    assert reward == pytest.approx(textbook, abs=1e-12)
+
+
+@given(SHARES, st.data())
+def test_brier_reward_is_strictly_proper(belief, data):
+    """Whoever believes `belief` expects less from every other forecast."""
+    other = data.draw(st.permutations(belief))
+    expected = [math.fsum(q * brier_reward(p, k) for k, q in enumerate(belief)) for p in (belief, other)]
+    distance = math.fsum((a - b) ** 2 for a, b in zip(belief, other, strict=True))
+    assert expected[0] - expected[1] == pytest.approx(distance, abs=1e-9)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_brier_reward_rises_with_the_probability_of_the_truth(p, q):
+    low, high = sorted((p, q))
+    assert brier_reward([low, 1 - low], 0) <= brier_reward([high, 1 - high], 0)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.6], [1.2, -0.2], [0.5], [math.nan, 0.5]])
+def test_brier_reward_refuses_what_is_no_distribution(shares):
+    with pytest.raises(ValueError, match="probabilities must be"):
+        brier_reward(shares, 0)
+
+
+@given(st.floats(-1, 1), st.floats(-1, 1))
+def test_distance_reward_is_bounded_and_best_at_the_truth(forecast, truth):
+    assert -1.0 <= distance_reward(forecast, truth) <= distance_reward(truth, truth) == 1.0
+
+
+def test_diagnostics_of_a_group_by_hand():
+    # Four rewards: pairs (1,1) tied, the other five not; three distinct values.
+    assert group_diagnostics([1.0, 1.0, -1.0, 0.5], -1.0, 1.5) == {
+        "reward_tie_group_rate": 1.0,
+        "reward_uniform_group_rate": 0.0,
+        "reward_tie_pair_rate": 1 / 6,
+        "reward_unique_fraction_mean": 3 / 4,
+        "reward_uniform_floor_rate": 0.0,
+        "reward_uniform_best_rate": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rewards", "floor", "best"),
+    [([-1.0] * 4, 1.0, 0.0), ([1.5] * 4, 0.0, 1.0), ([0.3] * 4, 0.0, 0.0)],
+)
+def test_uniform_groups_are_split_into_all_floor_and_all_best(rewards, floor, best):
+    found = group_diagnostics(rewards, -1.0, 1.5)
+    assert found["reward_uniform_group_rate"] == found["reward_tie_pair_rate"] == 1.0
+    assert (found["reward_uniform_floor_rate"], found["reward_uniform_best_rate"]) == (floor, best)
+
+
+@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0, 1.5]), min_size=1, max_size=12))
+def test_diagnostics_agree_with_counting_pairs(rewards):
+    found = group_diagnostics(rewards, -1.0, 1.5)
+    pairs = [a == b for i, a in enumerate(rewards) for b in rewards[i + 1 :]]
+    assert found["reward_tie_pair_rate"] == (sum(pairs) / len(pairs) if pairs else 0.0)
+    assert found["reward_tie_group_rate"] == float(any(pairs))
+    assert all(0.0 <= value <= 1.0 for value in found.values())
