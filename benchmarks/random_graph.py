@@ -74,3 +74,36 @@ def random_graph(n_papers: int, n_citations: int, seed: int = 0, n_years: int = 
     citing = np.repeat(np.arange(n_papers, dtype=np.int32), np.diff(indptr))
     years = np.repeat(np.arange(1984, 1984 + n_years, dtype=np.int16), np.diff(starts))
     return citing, cited, years
+
+
+@njit(cache=False, nogil=True)
+def _inherit(indptr, cited, u, venue):
+    for paper in range(indptr.size - 1):
+        degree = indptr[paper + 1] - indptr[paper]
+        if u[paper] < 0.6 and degree > 0:
+            earlier = cited[indptr[paper] + int(u[paper] / 0.6 * degree)]
+            if earlier < paper:
+                venue[paper] = venue[earlier]
+
+
+def random_venues(
+    citing: np.ndarray, cited: np.ndarray, n_papers: int, n_venues: int = 5000, seed: int = 5
+) -> np.ndarray:
+    """Venues for the papers of `random_graph`: the venue of one of its references (60 %), or one drawn by rank^-0.8.
+
+    Parameters
+    ----------
+    citing, cited : int arrays (E,)
+        Citing papers ascending.
+    n_papers, n_venues, seed : int
+
+    Returns
+    -------
+    int64 array (N,)
+    """
+    rng = np.random.default_rng(seed)
+    weight = 1.0 / np.arange(1, n_venues + 1) ** 0.8
+    venue = rng.choice(n_venues, size=n_papers, p=weight / weight.sum())
+    indptr = np.searchsorted(citing, np.arange(n_papers + 1))
+    _inherit(indptr, cited, rng.random(n_papers), venue)
+    return venue
