@@ -12,12 +12,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .api_cli import run_openalex
 from .build import BuildOptions, build_dataset
 from .build_options import Scheme, Split, with_build_options
 from .ceiling import add_ceiling
+from .collect import Wanted, read_seeds
 from .decode import BadInput
 from .hub import push
 from .labelling import LabelRules
+from .openalex import BASE_URL
 from .paper import DISRUPTION_LABELS
 from .retired import retired_ids
 from .sciscinet import build_sciscinet
@@ -95,6 +98,55 @@ def snapshot(
         return _labelled(works, +dropped, out, dataclasses.replace(build_options, extra={"source": source}), quiet)
 
     _finish(stop_on_bad_input(run), out, quiet, push_to_hub)
+
+
+@app.command()
+@with_build_options
+def openalex(
+    out: Out,
+    options: Any,
+    query: Annotated[str | None, typer.Option(help="Words in the title and abstract of focal papers.")] = None,
+    seeds: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Text file with one OpenAlex id or DOI of a focal paper a line.")
+    ] = None,
+    from_year: Annotated[int | None, typer.Option(help="First publication year of focal papers.")] = None,
+    to_year: Annotated[int | None, typer.Option(help="Last publication year of focal papers.")] = None,
+    max_focal: Annotated[int, typer.Option(help="Focal papers at most.")] = 200,
+    max_cited: Annotated[
+        int | None,
+        typer.Option(help="Skip what cites works cited more often; papers that cite those get no label."),
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="Dollars this run may spend.")] = None,
+    patience: Annotated[float, typer.Option(help="Longest pause, in seconds, that the API may ask for.")] = 120.0,
+    base_url: Annotated[
+        str, typer.Option(envvar="OPENALEX_BASE_URL", help="Address of the API or of a server that speaks it.")
+    ] = BASE_URL,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost, send nothing.")] = False,
+    backoff: Annotated[float, typer.Option(hidden=True)] = 1.0,
+    push_to_hub: PushTo = None,
+    quiet: Quiet = False,
+) -> None:
+    """Papers from the live OpenAlex API with everything they cite and everything that cites either.
+
+    The key is taken from OPENALEX_API_KEY. What was fetched is kept below OUT/pages; a run that stopped, for whatever
+    reason, goes on from there with the same command (exit status 3: the API asks to come back later).
+    """
+
+    def run() -> dict[str, Any] | None:
+        # A neighbourhood is not the literature of a year, which novelty scores compare with: only when asked for.
+        build_options = options(novelty=bool(options.keywords["novelty"]))
+        wanted = Wanted(
+            query, () if seeds is None else read_seeds(seeds), from_year, to_year, max_focal, build_options.rules.window,
+            max_cited,
+        )  # fmt: skip
+        return run_openalex(
+            wanted, out, build_options, base_url=base_url, budget=budget,
+            patience=patience, dry_run=dry_run, quiet=quiet, backoff=backoff,
+        )  # fmt: skip
+
+    card = stop_on_bad_input(run)
+    if card is not None:
+        _finish(card, out, quiet, push_to_hub)
 
 
 @app.command()

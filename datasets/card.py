@@ -25,6 +25,7 @@ REASONS = {
     "repeated_id": "older record of a work that is there in a newer one",
     "merged_id": "merged into another work",
     "deleted_id": "deleted by OpenAlex",
+    "not_found": "unknown to OpenAlex",
     "not_focal": "collected as a reference or citing work only",
     "neighbourhood_cut": "cites a work whose citing works were not collected, so n_k would be too small",
     "no_title": "no title",

@@ -87,9 +87,12 @@ def publication_split_years(years: np.ndarray, test_share: float = 0.25) -> Spli
 
     Such a split keeps more papers and is what much published work does. The card says so.
     """
-    if len(np.unique(years)) < 3:
+    found = np.unique(years)
+    if len(found) < 3:
         return None
     early, late = _hold_out_last(years, test_share)
+    # Training and validation need a year each.
+    early = max(early, int(found[1]))
     train_to, validation_to = _hold_out_last(years[years <= early], share=0.2)
     return SplitYears(train_to, validation_to, early + 1, late)
 

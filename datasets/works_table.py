@@ -190,3 +190,13 @@ def _take(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> pa.Ta
         if local.size:
             found.append(shard.read_row_group(group, columns=columns).take(pa.array(local)))
     return pa.concat_tables(found) if found else shard.schema_arrow.empty_table().select(columns)
+
+
+def write_works(works: WorksTable, folder: Path) -> Path:
+    """Write a works table that is in memory as one parquet shard below `folder`; its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shard = folder / "part-00000.parquet"
+    unfinished = shard.with_suffix(".tmp")
+    pq.write_table(works.to_table(), unfinished, compression="zstd")
+    unfinished.replace(shard)
+    return shard
