@@ -20,7 +20,8 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` with numba: no GIL, and cached on disk where there is a place to write to.
 
     numba looks for that place next to the source, then in the user's cache folder, and raises when it can write to
-    neither (a read-only container); then the function is compiled in each process anew.
+    neither (a read-only container); then the function is compiled in each process anew. The cache follows the file of
+    the function, not those of kernels that it calls: after editing one of those, touch the caller's file too.
     """
     try:
         return numba.njit(nogil=True, cache=True)(function)

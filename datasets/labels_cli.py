@@ -17,7 +17,7 @@ import typer
 from .commonness import commonness
 from .disruption import disruption_counts, ratio
 from .disruption_family import cd_trajectory, dependence, di_l
-from .disruption_null import cd_percentile, coverage
+from .disruption_null import cd_interval, cd_percentile, coverage, rewired_cd
 from .first_pairs import first_pairs
 from .graph import CitationGraph
 from .impact import citation_percentile, hit_paper, sleeping_beauty
@@ -49,6 +49,8 @@ def label_table(
     samples: int | None = None,
     seed: int = 0,
     trajectory: int = 0,
+    rewired: int = 0,
+    interval: bool = False,
     engine: str = "local",
     last_complete_year: int | None = None,
     report: Callable[[str, float], object] = lambda stage, seconds: None,
@@ -69,6 +71,10 @@ def label_table(
         As in `atypicality`.
     trajectory : int
         Columns ``cd_1`` ... up to this year; 0 for none.
+    rewired : int
+        Column ``cd_z`` against so many rewired graphs; 0 for none.
+    interval : bool
+        Columns ``cd_low`` and ``cd_high``, a 95 % interval.
     engine : {"local", "ray"}
         Where n_i, n_j, n_k and atypicality are computed.
     last_complete_year : int, optional
@@ -121,6 +127,12 @@ def label_table(
         for year, values in enumerate(cd_trajectory(graph, trajectory).T, start=1):
             columns[f"cd_{year}"] = values
     step("CD family")
+    if interval:
+        columns["cd_low"], columns["cd_high"] = cd_interval((n_i, n_j, n_k), seed=seed)
+        step("intervals")
+    if rewired:
+        columns["cd_z"] = rewired_cd(graph, window, samples=rewired, seed=seed).z
+        step("rewired graphs")
     columns["beauty"], columns["awakening"] = sleeping_beauty(graph)
     step("Sleeping Beauty")
     if "reference_count" in given:
@@ -156,6 +168,8 @@ def labels(
     samples: Annotated[int | None, typer.Option(help="Null networks; the default gives stable labels.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the null networks.")] = 0,
     trajectory: Annotated[int, typer.Option(help="Also CD_1 ... CD_n.")] = 0,
+    rewired: Annotated[int, typer.Option(help="Also CD's z-score against so many rewired graphs.")] = 0,
+    interval: Annotated[bool, typer.Option(help="Also a 95 % interval of CD.")] = False,
     engine: Annotated[Engine, typer.Option(help="Run here, or on a Ray cluster.")] = Engine.local,
     last_complete_year: Annotated[int | None, typer.Option(help="Last year that the data holds in full.")] = None,
 ) -> None:
@@ -169,6 +183,8 @@ def labels(
             samples=samples,
             seed=seed,
             trajectory=trajectory,
+            rewired=rewired,
+            interval=interval,
             engine=engine.value,
             last_complete_year=last_complete_year,
             report=lambda stage, seconds: typer.echo(f"{stage:<28} {seconds:8.2f} s"),

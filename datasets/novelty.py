@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .csr import year_order
-from .disruption import require_papers
+from .disruption import ratio, require_papers
 from .graph import CitationGraph
 from .kernel import kernel, run_chunks
 from .null_models import expected_counts, sampled_moments
@@ -146,12 +146,10 @@ def atypicality_of_year(
     """`atypicality` of all papers of one year: ``(z10, z_median)`` and ``(n_pairs, n_left_out)``, arrays (2, P)."""
     slots = year_slots(graph, venues, papers)
     pairs = venue_pairs(slots)
-    total, squares = sampled_moments(slots, pairs, null, samples, seed, year)
-    mean = expected_counts(slots, pairs) if null == "shuffle" else total / samples
-    # samples^2 times the variance, in integers: a spread of 0 is exactly 0.
-    spread = samples * squares - total * total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scores = np.where(spread > 0, (pairs.counts - mean) / (np.sqrt(spread) / samples), np.nan)
+    mean, sd = sampled_moments(slots, pairs, null, samples, seed, year)
+    if null == "shuffle":
+        mean = expected_counts(slots, pairs)
+    scores = ratio(pairs.counts - mean, sd)
     z = np.full((2, papers.size), np.nan)
     n = np.zeros((2, papers.size), np.int64)
     pair_percentiles(slots.indptr, slots.venue, pairs.indptr, pairs.columns, scores, np.array([0.1, 0.5]), z, n)

@@ -19,16 +19,21 @@ SWEEPS = 5
 def sampled_moments(
     slots: YearSlots, pairs: VenuePairs, null: str, samples: int, seed: int, year: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and sum of squares, over null networks, of how often each observed pair occurs; int64 arrays (Q,)."""
-    total, squares = np.zeros(pairs.columns.size, np.int64), np.zeros(pairs.columns.size, np.int64)
+    """Mean and sd (ddof 0), over null networks, of how often each observed pair occurs; float64 arrays (Q,).
+
+    The sums are of integers, taken from the first network's counts so that they stay small: an sd of 0 is exactly 0.
+    """
+    total, squares, first = (np.zeros(pairs.columns.size, np.int64) for _ in range(3))
     size, n_venues = slots.venue.size, slots.venues.size
     ends, ordered, bucket = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
     heads, dense = np.zeros(n_venues + 1, np.int64), np.zeros(n_venues, np.int32)
     paper_ends(slots.indptr, ends)
-    for sampled in null_networks(slots, null, samples, seed, year):
-        sort_and_bucket(slots.indptr, sampled, ordered, heads, bucket)
-        _add_counts(ordered, ends, heads, bucket, dense, pairs.indptr, pairs.columns, total, squares)
-    return total, squares
+    for sample, network in enumerate(null_networks(slots, null, samples, seed, year)):
+        sort_and_bucket(slots.indptr, network, ordered, heads, bucket)
+        _add_counts(
+            ordered, ends, heads, bucket, dense, pairs.indptr, pairs.columns, sample == 0, first, total, squares
+        )
+    return first + total / samples, np.sqrt(samples * squares - total * total) / samples
 
 
 def null_networks(slots: YearSlots, null: str, samples: int, seed: int, year: int):
@@ -140,7 +145,7 @@ def switch(paper, cited, venue, bounds, first, stop, sweeps, state):
 
 
 @kernel
-def _add_counts(ordered, ends, heads, bucket, dense, indptr, columns, total, squares):
+def _add_counts(ordered, ends, heads, bucket, dense, indptr, columns, is_first, first, total, squares):
     for v in range(heads.size - 1):
         visits = 0
         for b in range(heads[v], heads[v + 1]):
@@ -149,7 +154,9 @@ def _add_counts(ordered, ends, heads, bucket, dense, indptr, columns, total, squ
             for i in range(s + 1, ends[s]):
                 dense[ordered[i]] += 1
         for q in range(indptr[v], indptr[v + 1]):
-            n = np.int64(dense[columns[q]])
+            if is_first:
+                first[q] = dense[columns[q]]
+            n = dense[columns[q]] - first[q]
             total[q] += n
             squares[q] += n * n
         if visits > dense.size // 16:

@@ -36,7 +36,9 @@ def saved(tmp_path_factory):
 def test_writes_every_label(saved):
     folder, graph, venues = saved
     arguments = [str(folder / "graph"), "--papers", str(folder / "papers.parquet"), "--out", str(folder / "l.parquet")]
-    result = CliRunner().invoke(app, [*arguments, "--trajectory", "3", "--samples", "5"])
+    result = CliRunner().invoke(
+        app, [*arguments, "--trajectory", "3", "--samples", "5", "--rewired", "2", "--interval"]
+    )
     assert result.exit_code == 0, result.output
     table = pq.read_table(folder / "l.parquet")
     assert table["id"].to_pylist() == list(graph.node_ids)
