@@ -3,7 +3,8 @@
     python benchmarks/engine.py                       # 8 groups of 8 rollouts, prompts of 300 tokens, 32 sampled
     python benchmarks/engine.py --prompt 66 --max-tokens 8 --groups 32
 
-Medians over `--repeats`, with the machine's load beside them: on shared cores, compare ratios of runs made one after the other.
+Medians over `--repeats`, with the machine's load beside them: on shared cores, compare ratios of runs made one
+after the other.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """The attention of a decoding step, written out.
 
-Torch's fused kernel may split the work of one query over threads by what else is in the batch, so a row's last bits would
-depend on its neighbours; plain batched products do not. They are also faster here: the query heads that share a key head are one
-product, and keys are not copied to match them. Everything else (reading prompts, training) is left to the fused kernel.
+Torch's fused kernel may split the work of one query over threads by what else is in the batch, so a row's last bits
+would depend on its neighbours; plain batched products do not. They are also faster here: the query heads that share
+a key head are one product, and keys are not copied to match them. Everything else (reading prompts, training) is
+left to the fused kernel.
 """
 
 from typing import Any

@@ -97,8 +97,8 @@ class Backend:
         on_gpu = base.device.type == "cuda"
         small = sum(p.numel() for p in base.net.parameters()) < 20_000_000
         rows = self.options.block_rows or (32 if small or on_gpu else 8)
-        # With several CPU threads the fused attention splits prompts that are read together by what else is there (measured:
-        # last bits differ), so they are read one by one.
+        # With several CPU threads the fused attention splits prompts that are read together by what else is there
+        # (measured: last bits differ), so they are read one by one.
         together = 256 if small and not on_gpu and torch.get_num_threads() == 1 else 1
         return rows, self.options.prompt_tokens or together
 
@@ -169,7 +169,6 @@ class Backend:
             lora=model.adapter.spec,
             step=model.step,
             time=now(),
-            fingerprint=fingerprint(model.adapter),
             has_optimizer=state is not None,
             run_metadata=model.metadata,
             user_metadata=user_metadata or {},
@@ -211,14 +210,14 @@ class Backend:
         """Open a sampling session on the present weights of a model, which later steps do not change."""
         model = self.model(model_id)
         adapter = model.adapter.snapshot()
-        return self.sessions.open(model.base, self._keys(fingerprint(adapter)), adapter).session_id
+        return self.sessions.open(model.base, self._keys(weights_version(adapter.spec, model.step)), adapter).session_id
 
     def sampler_from_path(self, path: str) -> str:
         """Open a sampling session on a checkpoint."""
         source = CheckpointPath.parse(path)
         checkpoint = self.store.load(source)
         base = self.base(checkpoint.info.base_model)
-        keys = self._keys(checkpoint.info.fingerprint)
+        keys = self._keys(weights_version(checkpoint.info.lora, checkpoint.info.step))
         return self.sessions.open(base, keys, self._adapter(base, checkpoint), source).session_id
 
     def sampler_from_base(self, base_model: str) -> str:
@@ -257,10 +256,10 @@ class Backend:
             del self.models[model_id]
 
 
-def fingerprint(adapter: AdapterWeights) -> str:
-    """A hash of an adapter's weights, bit by bit."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name, tensor in adapter.named_tensors().items():
-        digest.update(name.encode())
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
+def weights_version(spec: LoraSpec, step: int) -> str:
+    """What the random keys of a sampling session know of its weights: the adapter's seed and the number of steps.
+
+    Not a hash of the weights: one differing bit, and a resumed run would draw entirely other samples. This way it
+    draws the same ones but for the rare draw that falls between the two.
+    """
+    return f"{spec.seed}:{step}"

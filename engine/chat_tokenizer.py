@@ -9,7 +9,8 @@ from transformers import PreTrainedTokenizerFast
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 
 CHAT_TEMPLATE = (
-    "{% for m in messages %}{{ '\\n' if not loop.first else '' }}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>"
+    "{% for m in messages %}{{ '\\n' if not loop.first else '' }}"
+    "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>"
     "{% endfor %}{% if add_generation_prompt %}{{ '\\n<|im_start|>assistant\\n' }}{% endif %}"
 )
 """What the cookbook's `qwen3_instruct` renderer writes."""
@@ -67,8 +68,9 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, whole_words: Sequence
 def _with_whole_words(bpe: Tokenizer, forms: Sequence[str]) -> Tokenizer:
     """Add merges that join the pieces of each form.
 
-    They come last, so they rank below all learned merges: a word falls into the pieces it always did, and those are then joined
-    from the left. Words that contain a form ("nonneutral") may now end in its token, which changes nothing for the form.
+    They come last, so they rank below all learned merges: a word falls into the pieces it always did, and those are
+    then joined from the left. Words that contain a form ("nonneutral") may now end in its token, which changes
+    nothing for the form.
     """
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     for form in forms:

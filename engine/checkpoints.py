@@ -60,7 +60,7 @@ def check_name(name: str, what: str) -> str:
     """Refuse a name from the wire that could be anything but a plain file name."""
     if not _NAME.fullmatch(name):
         raise RequestError(
-            f"{what} is {name!r}; use letters, digits and _ . + = @ - (no slash, no leading dot, at most 200 characters)"
+            f"{what} is {name!r}; use letters, digits and _ . + = @ - (no slash, no dot first, 200 characters at most)"
         )
     return name
 
@@ -74,7 +74,6 @@ class CheckpointInfo:
     lora: LoraSpec
     step: int
     time: str
-    fingerprint: str
     has_optimizer: bool
     run_metadata: dict[str, Any]
     user_metadata: dict[str, Any]
@@ -87,7 +86,9 @@ class CheckpointInfo:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint read back: adapter tensors by layer name (see `AdapterWeights.named_tensors`) and optimiser state."""
+    """A checkpoint read back: adapter tensors by layer name (see `AdapterWeights.named_tensors`) and optimiser
+    state.
+    """
 
     info: CheckpointInfo
     tensors: dict[str, Tensor]

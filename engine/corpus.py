@@ -14,8 +14,8 @@ def read_texts(corpus: Path, columns: Sequence[str], split: str, limit: int | No
     Parameters
     ----------
     corpus
-        A folder with ``{split}-*.parquet`` or ``{split}.parquet`` somewhere below it, or one .parquet, .jsonl or .txt file (in
-        a .txt file every line is a document).
+        A folder with ``{split}-*.parquet`` or ``{split}.parquet`` somewhere below it, or one .parquet, .jsonl or
+        .txt file (in a .txt file every line is a document).
 
     Raises
     ------

@@ -87,10 +87,12 @@ def init_model(
     steps, batch_size, learning_rate
         One round of pre-training. 800 steps of 16 documents of 66 tokens take 45 to 60 s on a busy core.
     seed
-        Decides weights, order and answers. The result is reproducible on the same machine with the same number of threads.
+        Decides weights, order and answers. The result is reproducible on the same machine with the same number of
+        threads.
     probe
-        Labelled prompts of a validation set, half to fit a linear probe and half to score it; or a function from (model,
-        tokenizer) to a score. If the score misses the target another round is trained, at half the learning rate.
+        Labelled prompts of a validation set, half to fit a linear probe and half to score it; or a function from
+        (model, tokenizer) to a score. If the score misses the target another round is trained, at half the learning
+        rate.
     probe_target
         Default: 90 % of what TF-IDF with logistic regression reaches on the labelled prompts. Needed with a function.
     max_rounds
@@ -125,23 +127,23 @@ def init_model(
         longest = max(map(len, documents))
         if longest + max(map(len, endings)) > max_positions:
             raise ValueError(f"the longest prompt has {longest} tokens, more than max_positions {max_positions} allows")
-        config = Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=hidden_size,
-            intermediate_size=intermediate_size,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            num_key_value_heads=kv_heads,
-            head_dim=hidden_size // heads,
-            max_position_embeddings=max_positions,
-            tie_word_embeddings=True,
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
+        shape = {
+            "vocab_size": len(tokenizer),
+            "hidden_size": hidden_size,
+            "intermediate_size": intermediate_size,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads,
+            "head_dim": hidden_size // heads,
+            "max_position_embeddings": max_positions,
+            "tie_word_embeddings": True,
+            "bos_token_id": None,
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+        }
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = Qwen3ForCausalLM(config)
+            model = Qwen3ForCausalLM(Qwen3Config(**shape))
         parameters = sum(p.numel() for p in model.parameters())
         report = InitReport(str(out), parameters, len(tokenizer), longest, probe_target=target)
         supply = Documents(documents, endings, seed)

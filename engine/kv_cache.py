@@ -1,4 +1,6 @@
-"""A preallocated key-value cache: slots are written in place, so a decoding step copies one token and not the whole past."""
+"""A preallocated key-value cache: slots are written in place, so a decoding step copies one token and not the whole
+past.
+"""
 
 from collections.abc import Callable
 
@@ -28,7 +30,8 @@ class SlotLayer(CacheLayerMixin):
 
     def filled(self) -> tuple[Tensor, Tensor]:
         """Keys and values, with whatever room is behind them."""
-        assert self.keys is not None and self.values is not None, "the cache is empty"
+        assert self.keys is not None, "the cache is empty"
+        assert self.values is not None, "the cache is empty"
         return self.keys, self.values
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -40,7 +43,8 @@ class SlotLayer(CacheLayerMixin):
 
     def reserve(self, slots: int) -> None:
         """Make room for `slots` slots in all."""
-        assert self.keys is not None and self.values is not None
+        assert self.keys is not None
+        assert self.values is not None
         missing = slots - self.keys.shape[-2]
         if missing > 0:
             rows, heads, _, dim = self.keys.shape
@@ -53,7 +57,8 @@ class SlotLayer(CacheLayerMixin):
     ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        assert self.keys is not None and self.values is not None
+        assert self.keys is not None
+        assert self.values is not None
         if self.length == 0 and self.keys.shape[-2] == 0:
             self.keys, self.values, self.length = key_states, value_states, key_states.shape[-2]
             return self.keys, self.values
@@ -117,4 +122,10 @@ class SlotCache(Cache):
         return SlotCache(layers)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "SlotCache":
-        return SlotCache([SlotLayer.of(*map(change, layer.filled()), layer.length) for layer in self.slots])
+        return SlotCache(
+            [
+                SlotLayer.of(change(keys), change(values), layer.length)
+                for layer in self.slots
+                for keys, values in [layer.filled()]
+            ]
+        )

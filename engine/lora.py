@@ -1,7 +1,7 @@
 """Low-rank adapters on a frozen base model (Hu et al. 2021, arXiv:2106.09685): y = W x + (alpha / r) B A x.
 
-The base model's modules stay as they are; a forward hook on each adapted layer adds the low-rank term of whichever adapter is
-in use. Another parametrisation (DoRA, say) is another `AdapterWeights` with its own `apply`.
+The base model's modules stay as they are; a forward hook on each adapted layer adds the low-rank term of whichever
+adapter is in use. Another parametrisation (DoRA, say) is another `AdapterWeights` with its own `apply`.
 """
 
 import math

@@ -1,4 +1,6 @@
-"""The JSON requests of the protocol. Unknown fields are ignored, so that a newer SDK can send more than is used here."""
+"""The JSON requests of the protocol. Unknown fields are ignored, so that a newer SDK can send more than is used
+here.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -123,7 +125,7 @@ class ModelInput(Message):
 
 
 class SamplingParams(Message):
-    max_tokens: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = None
     stop: str | list[int] | list[str] | None = None
     temperature: float = 1.0

@@ -38,7 +38,8 @@ class BaseModel:
     Raises
     ------
     RequestError
-        If the folder holds no causal language model that takes ``position_ids`` (which shared prompts and batching need).
+        If the folder holds no causal language model that takes ``position_ids`` (which shared prompts and batching
+        need).
     """
 
     def __init__(self, name: str, folder: Path, device: torch.device, dtype: torch.dtype) -> None:
@@ -92,8 +93,8 @@ class BaseModel:
         return add_low_rank_term
 
     def _select_hook(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor] | None:
-        # The head is the widest layer: it sees only the positions whose logits are wanted. Cutting its input, and not calling
-        # it ourselves, keeps whatever the model does to the logits afterwards (soft caps, scales).
+        # The head is the widest layer: it sees only the positions whose logits are wanted. Cutting its input, and
+        # not calling it ourselves, keeps whatever the model does to the logits afterwards (soft caps, scales).
         if self._selected is None:
             return None
         hidden = args[0]
@@ -150,8 +151,8 @@ class BaseModel:
         return out.logits.float()
 
     def decoding_mask(self, slot_positions: Tensor, query_positions: Tensor) -> Tensor | dict[str, Tensor]:
-        """The mask of one decoding step, written out: left to itself the model would choose its attention path by what is in
-        the batch, and a row's bits would depend on its neighbours.
+        """The mask of one decoding step, written out: left to itself the model would choose its attention path by
+        what is in the batch, and a row's bits would depend on its neighbours.
 
         Parameters
         ----------

@@ -40,7 +40,9 @@ class TrainingSequence:
 
 @dataclass(frozen=True)
 class Pass:
-    """Sequences that go through the model together; if `shared`, in groups with a common beginning of `prefix` tokens each."""
+    """Sequences that go through the model together; if `shared`, in groups with a common beginning of `prefix`
+    tokens each.
+    """
 
     sequences: list[TrainingSequence]
     prefixes: list[int]
@@ -54,7 +56,9 @@ class Pass:
         return base.logits(tokens.to(base.device), select.to(base.device))
 
     def _logits_shared(self, base: BaseModel) -> Tensor:
-        """Read every prefix once, then all continuations against the keys and values of theirs; gradients flow through both."""
+        """Read every prefix once, then all continuations against the keys and values of theirs; gradients flow
+        through both.
+        """
         heads: dict[bytes, int] = {}
         which = []
         for sequence, length in zip(self.sequences, self.prefixes, strict=True):
@@ -86,8 +90,8 @@ class _PastLayer(SlotLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
     ) -> tuple[Tensor, Tensor]:
-        assert self.keys is not None and self.values is not None
-        return torch.cat([self.keys, key_states], dim=-2), torch.cat([self.values, value_states], dim=-2)
+        keys, values = self.filled()
+        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
 
 
 def _past(cache: SlotCache, rows: Tensor) -> Cache:
@@ -101,8 +105,8 @@ def plan_passes(sequences: Sequence[TrainingSequence], vocabulary: int, *, share
     Parameters
     ----------
     share
-        Whether sequences that begin alike (the rollouts of one group) may share that beginning: everything before the first
-        needed position.
+        Whether sequences that begin alike (the rollouts of one group) may share that beginning: everything before
+        the first needed position.
     """
     groups: dict[bytes, list[TrainingSequence]] = {}
     alone: list[TrainingSequence] = []

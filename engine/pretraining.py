@@ -1,7 +1,7 @@
 """Full-parameter pre-training of a tiny model on prompts that end in a random answer.
 
-LoRA cannot start from random weights (with tied embeddings it does not leave log V). Next-token prediction on unlabelled
-prompts gives the model features; random answers give it the format and no label.
+LoRA cannot start from random weights (with tied embeddings it does not leave log V). Next-token prediction on
+unlabelled prompts gives the model features; random answers give it the format and no label.
 """
 
 import logging
@@ -43,12 +43,12 @@ class Documents:
 
     def _indices(self) -> Iterator[int]:
         while True:
-            yield from self._rng.permutation(len(self._prompts))
+            yield from self._rng.permutation(len(self._prompts)).tolist()
 
     def batch(self, size: int) -> Tensor:
         """int64 (size, longest), padded with -1 on the right."""
         rows = [self._prompts[next(self._order)] for _ in range(size)]
-        rows = [np.concatenate([row, self._answers[self._rng.integers(len(self._answers))]]) for row in rows]
+        rows = [np.concatenate([row, self._answers[int(self._rng.integers(len(self._answers)))]]) for row in rows]
         batch = np.full((size, max(map(len, rows))), -1, np.int64)
         for i, row in enumerate(rows):
             batch[i, : len(row)] = row

@@ -22,19 +22,18 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
 
     Header, content and end are encoded apart, and special tokens inside a content are plain text.
     """
-    end = tokenizer.convert_tokens_to_ids(TURN_END)
     ids: list[int] = []
     for i, (role, content) in enumerate(messages(prompt)):
         ids += _encode(tokenizer, f"{chr(10) if i else ''}{TURN_START}{role}\n")
         ids += tokenizer.encode(content, add_special_tokens=False, split_special_tokens=True)
-        ids.append(end)
+        ids += _encode(tokenizer, TURN_END)
     return ids + _encode(tokenizer, f"\n{TURN_START}assistant\n")
 
 
 def answer_ids(tokenizer: PreTrainedTokenizerBase, answer: str) -> list[int]:
     """The assistant's answer and the end of its turn."""
     content = tokenizer.encode(answer, add_special_tokens=False, split_special_tokens=True)
-    return [*content, tokenizer.convert_tokens_to_ids(TURN_END)]
+    return content + _encode(tokenizer, TURN_END)
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:

@@ -20,14 +20,14 @@ def seeded_key(seed: int, sample: int) -> bytes:
 class OccurrenceKeys:
     """Keys for requests without a seed, within one sampling session.
 
-    A key is made of the server's seed, the fingerprint of the weights, the prompt, and how often this session has seen that
-    prompt before. Eight equal requests therefore differ from each other, while a run that was killed and resumed from the same
-    weights draws what the uninterrupted run drew.
+    A key is made of the server's seed, the version of the weights, the prompt, and how often this session has seen that
+    prompt before. Eight equal requests therefore differ from each other, while a run that was killed and resumed
+    from the same weights draws what the uninterrupted run drew.
     """
 
-    def __init__(self, server_seed: int | None, fingerprint: str) -> None:
+    def __init__(self, server_seed: int | None, version: str) -> None:
         self._seed = server_seed
-        self._fingerprint = fingerprint
+        self._version = version
         self._seen: Counter[bytes] = Counter()
 
     def next(self, prompt: tuple[int, ...]) -> bytes:
@@ -37,4 +37,4 @@ class OccurrenceKeys:
         name = hashlib.blake2b(np.asarray(prompt, np.int64).tobytes(), digest_size=16).digest()
         occurrence = self._seen[name]
         self._seen[name] += 1
-        return f"server:{self._seed}:{self._fingerprint}:{occurrence}:".encode() + name
+        return f"server:{self._seed}:{self._version}:{occurrence}:".encode() + name

@@ -17,8 +17,8 @@ def sample_request(body: Sample, base: BaseModel) -> SampleRequest:
     Raises
     ------
     RequestError
-        For tokens outside the vocabulary, a prompt that leaves no room for `max_tokens`, bad sampling parameters, or a field
-        that the local engine does not serve.
+        For tokens outside the vocabulary, a prompt that leaves no room for `max_tokens`, bad sampling parameters,
+        or a field that the local engine does not serve.
     """
     if body.target_prompt_logprobs is not None or body.prompt_alt_tokens_k:
         raise RequestError(

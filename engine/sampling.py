@@ -1,9 +1,10 @@
 """Sampling: every distinct prompt is read once, all samples are decoded together, and no sample depends on the others.
 
 A row's tokens must not change with what else is in the batch, but floating-point sums change with the shape of a matrix
-product. So shapes never depend on the batch: prompts are padded to a width that follows from their own length, prompts are read
-in groups of a fixed number of rows and decoded in blocks of a fixed number of rows (filled up with copies), and masks are always
-given. Each row then goes through the same kernels with the same sizes however full the batch is.
+product. So shapes never depend on the batch: prompts are padded to a width that follows from their own length,
+prompts are read in groups of a fixed number of rows and decoded in blocks of a fixed number of rows (filled up with
+copies), and masks are always given. Each row then goes through the same kernels with the same sizes however full
+the batch is.
 """
 
 from collections.abc import Sequence
@@ -65,7 +66,9 @@ TopK = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class SampledTokens:
-    """`tokens`, their log-probabilities under the untempered model, why it stopped, and the alternatives if asked for."""
+    """`tokens`, their log-probabilities under the untempered model, why it stopped, and the alternatives if asked
+    for.
+    """
 
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -113,8 +116,8 @@ class Sampler:
     Parameters
     ----------
     block_rows
-        Rows of every decoding step. Larger blocks suit small models, whose cost is per call; results depend on it in the last
-        bits, so it is fixed for the life of a server.
+        Rows of every decoding step. Larger blocks suit small models, whose cost is per call; results depend on it
+        in the last bits, so it is fixed for the life of a server.
     prompt_tokens
         Padded prompt tokens read per call, in as many whole prompts as fit (at least one).
     """
@@ -187,7 +190,9 @@ class Sampler:
         return SlotCache.stack(caches), torch.cat(logits)
 
     def _step(self, cache: SlotCache, width: int, lengths: Tensor, last: list[int], step: int) -> Tensor:
-        """Logits after one more token in every row, block by block; `step` tokens were decoded through the cache before."""
+        """Logits after one more token in every row, block by block; `step` tokens were decoded through the cache
+        before.
+        """
         size = self.block_rows
         tokens = self._tensor(np.asarray(last + [last[0]] * (len(lengths) - len(last)), np.int64))
         slots = torch.arange(width + step + 1, device=self.base.device)
@@ -271,7 +276,9 @@ class Sampler:
 
 
 def padded_width(length: int) -> int:
-    """Width to which a prompt of `length` tokens is padded: about 4 steps per doubling, so that few widths meet in a batch."""
+    """Width to which a prompt of `length` tokens is padded: about 4 steps per doubling, so that few widths meet in
+    a batch.
+    """
     step = 16
     while step * 8 < length:
         step *= 2

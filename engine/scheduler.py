@@ -48,8 +48,8 @@ class Scheduler(threading.Thread):
         A batch is taken when no request arrived for this long: an RL client sends its requests over some tens of
         milliseconds, and a batch taken too early leaves the rest to wait for a whole decoding run.
     gap_seconds
-        Requests of a session are numbered. While a number is missing between those that arrived, the batch waits this long for
-        it, so that equal prompts are told apart by the client's order and not by the network's.
+        Requests of a session are numbered. While a number is missing between those that arrived, the batch waits
+        this long for it, so that equal prompts are told apart by the client's order and not by the network's.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ import hmac
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -89,7 +89,7 @@ class Server:
         app.cleanup_ctx.append(self._running)
         return app
 
-    async def _running(self, app: web.Application) -> Any:
+    async def _running(self, _app: web.Application) -> AsyncIterator[None]:
         self._promises = PromiseStore(asyncio.get_running_loop())
         self._scheduler.start()
         sweeper = asyncio.create_task(self._sweep())

@@ -186,8 +186,8 @@ def local_engine(
     ...     client = tinker.ServiceClient()
     """
     engine = start_engine(
-        models, checkpoints=checkpoints, process=process, port=port, seed=seed, threads=threads, device=device, dtype=dtype,
-        gather_seconds=gather_seconds, log=log,
+        models, checkpoints=checkpoints, process=process, port=port, seed=seed, threads=threads, device=device,
+        dtype=dtype, gather_seconds=gather_seconds, log=log,
     )  # fmt: skip
     before = {name: os.environ.get(name) for name in engine.environment}
     try:

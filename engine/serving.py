@@ -126,7 +126,9 @@ def serve(options: ServeOptions) -> None:
 
 
 class ServerThread:
-    """A server in a thread of this process: handy for debugging, slower than a process of its own (one GIL for both)."""
+    """A server in a thread of this process: handy for debugging, slower than a process of its own (one GIL for
+    both).
+    """
 
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
@@ -168,7 +170,9 @@ class ServerThread:
 
 
 async def _watch_parent(parent: int, stop: asyncio.Event) -> None:
-    """Stop when the parent is gone: a killed parent cannot stop its child, and the child would keep the port and the memory."""
+    """Stop when the parent is gone: a killed parent cannot stop its child, and the child would keep the port and
+    the memory.
+    """
     while os.getppid() == parent:
         await asyncio.sleep(0.5)
     logger.warning("the process that started this server (%d) is gone; stopping", parent)

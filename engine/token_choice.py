@@ -12,7 +12,9 @@ from .errors import RequestError
 
 @dataclass(frozen=True)
 class ChoiceRule:
-    """How to choose. `temperature` 0 takes the most probable token; `top_k` -1 (or 0) and `top_p` 1 leave nothing out."""
+    """How to choose. `temperature` 0 takes the most probable token; `top_k` -1 (or 0) and `top_p` 1 leave nothing
+    out.
+    """
 
     temperature: float = 1.0
     top_k: int = -1

@@ -52,9 +52,9 @@ def forward_backward(
 ) -> ForwardBackwardResult:
     """Sum the loss over all tokens of all data; add its gradient to the adapter's unless `backward` is false.
 
-    Equal inputs go through the model once, and so does the prompt that the rollouts of a group have in common. With `backward`, logits are computed only at the positions where a weight, an
-    advantage or a sampling log-probability is not zero; elsewhere the reported log-probability is 0. A forward pass alone
-    reports all of them.
+    Equal inputs go through the model once, and so does the prompt that the rollouts of a group have in common. With
+    `backward`, logits are computed only at the positions where a weight, an advantage or a sampling log-probability
+    is not zero; elsewhere the reported log-probability is 0. A forward pass alone reports all of them.
 
     Raises
     ------
@@ -101,10 +101,15 @@ def _pass_loss(
 
 
 def _distinct(data: Sequence[TrainingDatum], loss_fn: str, *, everything: bool) -> list[TrainingSequence]:
-    """Equal inputs put together; they need whatever one of their data needs."""
+    """Equal inputs put together; they need whatever one of their data needs.
+
+    They come in an order that follows from their contents: clients render in threads, so equal prompts of a group
+    change places from run to run, and sums in another order would end in other bits.
+    """
     members: dict[bytes, list[int]] = {}
     needed: dict[bytes, np.ndarray] = {}
-    for i, datum in enumerate(data):
+    for i in sorted(range(len(data)), key=lambda i: _contents(data[i])):
+        datum = data[i]
         key = datum.tokens.tobytes()
         mask = np.ones(len(datum.tokens), bool) if everything else _needed(datum, loss_fn)
         members.setdefault(key, []).append(i)
@@ -113,6 +118,10 @@ def _distinct(data: Sequence[TrainingDatum], loss_fn: str, *, everything: bool) 
         TrainingSequence(data[indices[0]].tokens, tuple(indices), np.flatnonzero(needed[key]))
         for key, indices in members.items()
     ]
+
+
+def _contents(datum: TrainingDatum) -> tuple[bytes, ...]:
+    return (datum.tokens.tobytes(), *(datum.inputs[key].tobytes() for key in sorted(datum.inputs)))
 
 
 def _needed(datum: TrainingDatum, loss_fn: str) -> np.ndarray:
@@ -131,8 +140,8 @@ def _check_datum(base: BaseModel, datum: TrainingDatum, i: int, loss_fn: str) ->
         raise RequestError(f"datum[{i}] has no loss_fn_inputs['target_tokens'], which every loss needs")
     if targets.ndim not in (1, 2) or len(targets) != len(datum.tokens):
         raise RequestError(
-            f"datum[{i}] target_tokens has shape {targets.shape}; expected ({len(datum.tokens)},) or ({len(datum.tokens)}, K), "
-            "one row per input token"
+            f"datum[{i}] target_tokens has shape {targets.shape}; expected one row per input token: "
+            f"({len(datum.tokens)},) or ({len(datum.tokens)}, K)"
         )
     if targets.size and (targets.min() < 0 or targets.max() >= base.vocab_size):
         bad = int(targets.min() if targets.min() < 0 else targets.max())

@@ -76,7 +76,8 @@ def test_the_gate(tmp_path: Path) -> None:
     prompts = [prompt for prompt, _ in labelled(300, 2)]
     scores = iter([0.1, 0.2, 0.9])
     report = init_model(
-        tmp_path / "a", prompts, whole_words=LABELS, steps=3, probe=lambda *_: next(scores), probe_target=0.5, max_rounds=5, **SMALL
+        tmp_path / "a", prompts, whole_words=LABELS, steps=3, probe=lambda *_: next(scores), probe_target=0.5,
+        max_rounds=5, **SMALL,
     )  # fmt: skip
     assert (report.rounds, report.reached, report.probe_scores) == (3, True, [0.1, 0.2, 0.9])
     report = init_model(

@@ -85,7 +85,8 @@ def test_loss_and_gradient_equal_the_reference(name: str, base: BaseModel, adapt
     for datum, reported in zip(data, result.logprobs, strict=True):
         table = torch.log_softmax(merged_logits(base, adapter, datum.tokens), dim=-1)
         chosen = table.gather(1, torch.from_numpy(datum.inputs["target_tokens"])[:, None])[:, 0]
-        # Off the completion the policy losses have p, A and q of zero weight only if q is masked too: cut to the completion.
+        # Off the completion the policy losses have p, A and q of zero weight only if q is masked too: cut to the
+        # completion.
         acting = datum.inputs["weights"] > 0
         cut = TrainingDatum(datum.tokens[acting], {k: v[acting] for k, v in datum.inputs.items()})
         total = total + reference(name, chosen[torch.from_numpy(acting)], cut, config)
@@ -141,6 +142,15 @@ def test_equal_inputs_with_different_advantages_add_up(base: BaseModel, adapter:
     for a, b in zip(both, single, strict=True):
         torch.testing.assert_close(a, -2 * b, rtol=1e-3, atol=1e-4)
     np.testing.assert_array_equal(result.logprobs[0], result.logprobs[1])
+
+
+def test_the_order_of_the_data_does_not_matter(base: BaseModel, adapter: AdapterWeights) -> None:
+    """Not in the last bit: a client's threads shuffle equal prompts."""
+    data = rollouts(base)
+    forward_backward(base, adapter, data, "importance_sampling", {})
+    first = grads(adapter)
+    forward_backward(base, adapter, data[::-1], "importance_sampling", {})
+    assert all(torch.equal(a, b) for a, b in zip(first, grads(adapter), strict=True))
 
 
 def test_soft_targets(base: BaseModel, adapter: AdapterWeights) -> None:
