@@ -62,8 +62,8 @@ class DemoSettings:
     works: str | None = None
     labels: str | None = None
     window: int = 5
-    rl_steps: int = 70
-    groups: int = 32
+    rl_steps: int = 120
+    groups: int = 16
     group_size: int = 8
     rl_rate: float = 2e-3
     lora_rank: int = 16

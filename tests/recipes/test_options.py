@@ -1,0 +1,102 @@
+"""Small parts of the recipes: options, engines, learning rates, baselines, choice of the checkpoint."""
+
+import json
+
+import pytest
+
+from scisci_gym import Paper
+from scisci_gym.recipes.baselines import majority, prior, tfidf_logistic
+from scisci_gym.recipes.engines import engine_kind
+from scisci_gym.recipes.evaluate import best_checkpoint
+from scisci_gym.recipes.models import learning_rate_for, renderer_name_for
+from scisci_gym.recipes.options import parse_options
+from scisci_gym.recipes.policy_scores import read_metrics
+
+
+def test_options_of_an_environment() -> None:
+    assert parse_options("disruption-v0", "prompt=short, references=true") == {"prompt": "short", "references": True}
+    assert parse_options("disruption-v0", "") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("promt=short", "no option 'promt'"), ("prompt", "name=value"), ("references", "name=value")]
+)
+def test_bad_options_say_what_there_is(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_options("disruption-v0", text)
+
+
+def test_engine_is_local_without_a_key_and_hosted_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TINKER_API_KEY", raising=False)
+    assert engine_kind(None) == "local"
+    monkeypatch.setenv("TINKER_API_KEY", "tml-something")
+    assert engine_kind(None) == "hosted"
+    assert engine_kind("local") == "local"
+    assert engine_kind("http://127.0.0.1:1") == "http://127.0.0.1:1"
+
+
+def test_engine_choices_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TINKER_API_KEY", raising=False)
+    with pytest.raises(ValueError, match="TINKER_API_KEY"):
+        engine_kind("hosted")
+    with pytest.raises(ValueError, match="'lokal'"):
+        engine_kind("lokal")
+
+
+def test_learning_rate_of_an_unknown_model_must_be_given() -> None:
+    assert learning_rate_for("no/such", 0.1) == 0.1
+    with pytest.raises(ValueError, match="pass learning_rate="):
+        learning_rate_for("no/such")
+
+
+def test_renderer_of_an_unknown_model_must_be_given() -> None:
+    assert renderer_name_for("no/such", "role_colon") == "role_colon"
+    with pytest.raises(ValueError, match="renderer_name="):
+        renderer_name_for("no/such-model")
+
+
+def test_majority_and_prior() -> None:
+    train = ["a"] * 60 + ["b"] * 40
+    assert majority(train, 3) == ["a"] * 3
+    drawn = prior(train, 2000, seed=1)
+    assert drawn == prior(train, 2000, seed=1)
+    # Three standard deviations of a binomial with p = 0.6.
+    assert abs(drawn.count("a") / 2000 - 0.6) < 0.033
+
+
+def test_tfidf_learns_from_words_and_never_from_test_labels() -> None:
+    def papers(n: int) -> tuple[list[Paper], list[str]]:
+        labels = ["neutral" if at % 2 else "disruptive" for at in range(n)]
+        words = {"neutral": "stone river", "disruptive": "flame cloud"}
+        made = [Paper(openalex_id=f"W{at}", title=f"{words[label]} {at}") for at, label in enumerate(labels)]
+        return made, labels
+
+    (train, train_labels), (test, test_labels) = papers(40), papers(10)
+    assert tfidf_logistic(train, train_labels, *papers(10), test) == test_labels
+
+
+def write_run(folder, metrics: list[dict], checkpoints: list[dict]) -> None:
+    for name, rows in (("metrics", metrics), ("checkpoints", checkpoints)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_best_checkpoint_is_the_earliest_of_the_best_validated(tmp_path) -> None:
+    metrics = [
+        {"step": step, "validation/macro_f1": value} for step, value in ((0, 0.2), (10, 0.6), (20, 0.6), (30, 0.9))
+    ]
+    # Step 30 has no checkpoint, so its score cannot be chosen.
+    checkpoints = [{"name": str(b), "batch": b, "sampler_path": f"tinker://m/{b}"} for b in (10, 20)]
+    write_run(tmp_path, metrics, checkpoints)
+    record, value = best_checkpoint(tmp_path)
+    assert (record.batch, value) == (10, 0.6)
+
+
+def test_a_run_without_validated_checkpoint_is_refused(tmp_path) -> None:
+    write_run(tmp_path, [{"step": 0, "reward": 1.0}], [{"name": "0", "batch": 0, "sampler_path": "tinker://m/0"}])
+    with pytest.raises(FileNotFoundError, match="eval_every"):
+        best_checkpoint(tmp_path)
+
+
+def test_steps_that_a_resumed_run_repeats_count_once(tmp_path) -> None:
+    write_run(tmp_path, [{"step": 0, "r": 1}, {"step": 1, "r": 2}, {"step": 1, "r": 3}, {"step": 2, "r": 4}], [])
+    assert [row["r"] for row in read_metrics(tmp_path)] == [1, 3, 4]

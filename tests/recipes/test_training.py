@@ -1,0 +1,136 @@
+"""The recipes on the local engine, as a user starts them: SFT, RL, `kill -9`, resume, evaluation."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scisci_gym.recipes.policy_scores import read_metrics
+
+pytestmark = pytest.mark.slow
+COMMAND = [sys.executable, "-c", "from scisci_gym.cli import main; main()"]
+
+
+def command(*arguments: str) -> list[str]:
+    return [*COMMAND, *arguments]
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("TINKER_")}
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, env=environment(), timeout=280)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def rl_arguments(dataset: Path, model: Path, log_path: Path, checkpoints: Path) -> list[str]:
+    return [
+        *(
+            "train",
+            "rl",
+            f"dataset={dataset}",
+            f"model_name={model}",
+            f"log_path={log_path}",
+            "env_options=prompt=short",
+        ),
+        *("max_steps=6", "groups_per_batch=4", "group_size=4", "max_tokens=12", "learning_rate=1e-3", "lora_rank=4"),
+        *("eval_every=2", "save_every=2", "validation_examples=16", f"checkpoints={checkpoints}"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(dataset: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    run(*rl_arguments(dataset, model, folder / "rl", folder / "checkpoints"))
+    return folder / "rl"
+
+
+def learned(log_path: Path) -> list[tuple]:
+    """What training did, step by step, without what depends on the clock."""
+    names = ("env/all/reward/total", "env/all/correct", "optim/entropy", "validation/macro_f1", "optim/lr")
+    return [(row["step"], *(row.get(name) for name in names)) for row in read_metrics(log_path)]
+
+
+def test_a_run_records_what_it_was(uninterrupted: Path, dataset: Path) -> None:
+    record = json.loads((uninterrupted / "run.json").read_text())
+    assert record["config"]["group_size"] == 4
+    assert record["dataset"]["content_hash"] == json.loads((dataset / "card.json").read_text())["content_hash"]
+    assert "API_KEY" not in json.dumps(record)
+    assert "tml-" not in json.dumps(record)
+
+
+def test_reward_diagnostics_are_logged(uninterrupted: Path) -> None:
+    first = read_metrics(uninterrupted)[0]
+    for name in ("reward_tie_group_rate", "reward_uniform_group_rate", "reward_tie_pair_rate"):
+        assert 0 <= first[f"env/all/{name}"] <= 1
+    assert 0 < first["env/all/reward_unique_fraction_mean"] <= 1
+    assert first["env/all/reward/total"] == pytest.approx(2 * first["env/all/correct"] - 1)
+
+
+def test_killed_and_resumed_equals_uninterrupted(
+    uninterrupted: Path, dataset: Path, model: Path, tmp_path: Path
+) -> None:
+    arguments = rl_arguments(dataset, model, tmp_path / "rl", tmp_path / "checkpoints")
+    child = subprocess.Popen(
+        command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
+    )
+    deadline = time.monotonic() + 200
+    while len(read_metrics(tmp_path / "rl")) < 4:
+        assert child.poll() is None, "training ended before it could be killed"
+        assert time.monotonic() < deadline, "training did not reach step 4"
+        time.sleep(0.05)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    run(*arguments)
+    assert learned(tmp_path / "rl") == learned(uninterrupted)
+
+
+def test_eval_scores_the_chosen_checkpoint_and_keeps_answers(uninterrupted: Path) -> None:
+    shown = run("eval", str(uninterrupted), "--split", "validation")
+    assert "TF-IDF + logistic regression" in shown
+    found = json.loads((uninterrupted / "eval_validation.json").read_text())
+    greedy = found["policy"]["greedy"]
+    assert sum(map(sum, greedy["confusion"])) == greedy["n"]
+    before = {path: path.read_bytes() for path in uninterrupted.rglob("trajectories.jsonl")}
+    assert before
+    run("eval", str(uninterrupted), "--split", "validation")
+    assert {path: path.read_bytes() for path in before} == before, "an answer was asked for twice"
+    assert json.loads((uninterrupted / "eval_validation.json").read_text()) == found
+
+
+def test_sft_imitates_the_gold_answers(dataset: Path, model: Path, tmp_path: Path) -> None:
+    run(
+        *("train", "sft", f"dataset={dataset}", f"model_name={model}", f"log_path={tmp_path / 'sft'}"),
+        *("env_options=prompt=short", "learning_rate=2e-3", "batch_size=16", "rows=160", "lora_rank=4"),
+        f"checkpoints={tmp_path / 'checkpoints'}",
+    )
+    losses = [row["train_mean_nll"] for row in read_metrics(tmp_path / "sft") if "train_mean_nll" in row]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dataset=nowhere"], "nowhere"),
+        (["env_options=promt=x"], "promt"),
+        (["env=disruption-v9"], "disruption-v0"),
+        (["model_name=nobody/knows"], "nobody/knows"),
+    ],
+)
+def test_wrong_arguments_are_explained(
+    dataset: Path, model: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    given = {"dataset": dataset, "model_name": model, "log_path": tmp_path / "rl", "learning_rate": "1e-3"}
+    given |= dict(argument.split("=", 1) for argument in arguments)
+    full = command("train", "rl", f"checkpoints={tmp_path}", *(f"{name}={value}" for name, value in given.items()))
+    done = subprocess.run(full, capture_output=True, text=True, env=environment(), timeout=120)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
