@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import typer
-
-from .commonness import commonness
-from .disruption import disruption_counts, ratio
-from .disruption_family import cd_trajectory, dependence, di_l
-from .disruption_null import cd_interval, cd_percentile, coverage, rewired_cd
-from .first_pairs import first_pairs
-from .graph import CitationGraph
-from .impact import citation_percentile, hit_paper, sleeping_beauty
-from .label_schemes import conventionality_score, disruption_labels, eligible, novelty_labels, novelty_score
-from .novelty import atypicality
-from .scale_out import ray_atypicality, ray_disruption_counts
 
 
 class Engine(StrEnum):
@@ -38,125 +21,6 @@ class Null(StrEnum):
 
     shuffle = "shuffle"
     switch = "switch"
-
-
-def label_table(
-    directory: str | Path,
-    *,
-    papers: str | Path | None = None,
-    window: int = 5,
-    null: str = "shuffle",
-    samples: int | None = None,
-    seed: int = 0,
-    trajectory: int = 0,
-    rewired: int = 0,
-    interval: bool = False,
-    engine: str = "local",
-    last_complete_year: int | None = None,
-    report: Callable[[str, float], object] = lambda stage, seconds: None,
-) -> pa.Table:
-    """Labels of every paper of a saved graph, one row a paper in the graph's order.
-
-    Parameters
-    ----------
-    directory : path
-        A graph that `CitationGraph.save` or `build_graph` wrote.
-    papers : path, optional
-        Parquet with a column ``id`` (the graph's `node_ids`; without it, rows in the graph's order) and any of
-        ``venue`` (number or name, for the novelty columns), ``field`` (for percentiles and hits) and
-        ``reference_count`` (for coverage). Papers that are not in the graph are ignored.
-    window : int
-        Years after publication that count.
-    null, samples, seed
-        As in `atypicality`.
-    trajectory : int
-        Columns ``cd_1`` ... up to this year; 0 for none.
-    rewired : int
-        Column ``cd_z`` against so many rewired graphs; 0 for none.
-    interval : bool
-        Columns ``cd_low`` and ``cd_high``, a 95 % interval.
-    engine : {"local", "ray"}
-        Where n_i, n_j, n_k and atypicality are computed.
-    last_complete_year : int, optional
-        See `eligible`; the graph's last year if None.
-    report : callable
-        Called with the name and the seconds of every step.
-
-    Returns
-    -------
-    pyarrow.Table
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, ImportError
-        No graph, bad columns or options, no Ray.
-    """
-    graph = CitationGraph.load(directory)
-    given = _papers(papers, graph) if papers is not None else {}
-    started = time.perf_counter()
-
-    def step(name: str) -> None:
-        nonlocal started
-        report(name, time.perf_counter() - started)
-        started = time.perf_counter()
-
-    distributed = engine == "ray"
-    n_i, n_j, n_k = ray_disruption_counts(directory, window) if distributed else disruption_counts(graph, window)
-    cd = ratio(n_i - n_j, n_i + n_j + n_k)
-    references = graph.reference_counts
-    last = int(graph.years.max()) if last_complete_year is None else last_complete_year
-    columns: dict[str, Any] = {
-        "id": np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids,
-        "year": graph.years,
-        "references": references,
-        "citations": graph.citation_counts,
-        "citations_in_window": n_i + n_j,
-        "n_i": n_i,
-        "n_j": n_j,
-        "n_k": n_k,
-        "cd": cd,
-        "mcd": cd * (n_i + n_j),
-        "di_nok": ratio(n_i - n_j, n_i + n_j),
-        "eligible": eligible(references, n_i + n_j, graph.years, last, window),
-        "disruption_label": disruption_labels(cd),
-    }
-    step("CD index")
-    columns["di_5"] = di_l(graph, 5, window)
-    columns["dependence"] = dependence(graph, window)
-    if trajectory:
-        for year, values in enumerate(cd_trajectory(graph, trajectory).T, start=1):
-            columns[f"cd_{year}"] = values
-    step("CD family")
-    if interval:
-        columns["cd_low"], columns["cd_high"] = cd_interval((n_i, n_j, n_k), seed=seed)
-        step("intervals")
-    if rewired:
-        columns["cd_z"] = rewired_cd(graph, window, samples=rewired, seed=seed).z
-        step("rewired graphs")
-    columns["beauty"], columns["awakening"] = sleeping_beauty(graph)
-    step("Sleeping Beauty")
-    if "reference_count" in given:
-        columns["coverage"] = coverage(graph, given["reference_count"])
-    if "field" in given:
-        field = given["field"]
-        columns["field"] = field
-        columns["cd_percentile"] = cd_percentile(cd, field, graph.years, references)
-        columns["citation_percentile"] = citation_percentile(graph, field, window)
-        columns["hit"] = hit_paper(graph, field, window)
-        step("percentiles")
-    if "venue" in given:
-        venues, options = given["venue"], {"null": null, "samples": samples, "seed": seed}
-        result = ray_atypicality(directory, venues, **options) if distributed else atypicality(graph, venues, **options)
-        columns |= {"z10": result.z10, "z_median": result.z_median}
-        columns |= {"venue_pairs": result.n_pairs, "venue_pairs_left_out": result.n_left_out}
-        columns["novelty_score"] = novelty_score(result.z10, graph.years)
-        columns["conventionality_score"] = conventionality_score(result.z_median, graph.years)
-        columns["novelty_label"] = novelty_labels(columns["novelty_score"], columns["conventionality_score"])
-        step("atypicality")
-        columns["commonness_novelty"] = commonness(graph, venues)
-        columns["first_pair_novelty"], columns["first_pairs"] = first_pairs(graph, venues)
-        step("commonness and first pairs")
-    return pa.table(columns)
 
 
 def labels(
@@ -174,6 +38,10 @@ def labels(
     last_complete_year: Annotated[int | None, typer.Option(help="Last year that the data holds in full.")] = None,
 ) -> None:
     """Compute every label of a saved citation graph."""
+    import pyarrow.parquet as pq
+
+    from .label_table import label_table  # here, because it loads numba, and `scisci-gym --help` need not
+
     try:
         table = label_table(
             graph,
@@ -195,35 +63,6 @@ def labels(
     out.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, out)
     typer.echo(f"{table.num_rows:,} papers, {table.num_columns} columns -> {out}")
-
-
-def _papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
-    """Columns ``venue``, ``field`` and ``reference_count`` of a file, in the graph's order."""
-    table = pq.read_table(path)
-    wanted = [name for name in ("venue", "field", "reference_count") if name in table.column_names]
-    if not wanted:
-        raise ValueError(f"{path} has none of the columns venue, field, reference_count, only {table.column_names}")
-    if "id" in table.column_names:
-        ids = np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids
-        places = pc.call_function("index_in", [pa.array(ids)], pc.SetLookupOptions(table["id"].combine_chunks()))
-        if places.null_count:
-            missing = ids[int(np.argmax(np.asarray(places.is_null())))].item()
-            raise ValueError(f"{path} has no row for paper {missing!r} and {places.null_count - 1} others of the graph")
-        table = table.select(wanted).take(places)
-    elif table.num_rows != graph.n_papers:
-        raise ValueError(
-            f"{path} has {table.num_rows} rows and no column 'id', but the graph has {graph.n_papers} papers"
-        )
-    columns = {}
-    for name in wanted:
-        column = table[name].combine_chunks()
-        if name == "venue" and not pa.types.is_integer(column.type):
-            column = column.dictionary_encode().indices
-        filler = {"venue": -1, "field": "", "reference_count": 0}[name]
-        if not (name == "field" and pa.types.is_integer(column.type)):
-            column = column.fill_null(filler)
-        columns[name] = column.to_numpy(zero_copy_only=False)
-    return columns
 
 
 app = typer.Typer(add_completion=False)

@@ -7,7 +7,7 @@ import pytest
 
 MODULES = """
 commonness csr disruption disruption_family disruption_null first_pairs graph graph_build impact kernel label_schemes
-labels_cli novelty null_models percentiles scale_out venue_pairs
+label_table labels_cli novelty null_models percentiles scale_out venue_pairs
 """.split()
 
 

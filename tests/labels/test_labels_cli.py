@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from scisci_gym.datasets.disruption import cd_index
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.labels_cli import app, label_table
+from scisci_gym.datasets.label_table import label_table
+from scisci_gym.datasets.labels_cli import app
 from scisci_gym.datasets.novelty import atypicality
 
 
