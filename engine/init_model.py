@@ -15,7 +15,7 @@ from .chat_tokenizer import train_tokenizer
 from .devices import choose_threads
 from .linear_probe import Labelled, probe_accuracy, tfidf_accuracy
 from .pretraining import Documents, TrainingPlan, pretrain
-from .prompts import Prompt, answer_ids, messages, prompt_ids
+from .prompts import Prompt, all_prompt_ids, answer_ids, messages
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def init_model(
     try:
         corpus = [content for prompt in prompts for _, content in messages(prompt)]
         tokenizer = train_tokenizer([*corpus, *answers, "system", "user", "assistant"], vocab_size, whole_words)
-        documents = [np.asarray(prompt_ids(tokenizer, prompt)) for prompt in prompts]
+        documents = [np.asarray(ids) for ids in all_prompt_ids(tokenizer, prompts)]
         endings = [np.asarray(answer_ids(tokenizer, answer)) for answer in answers]
         longest = max(map(len, documents))
         if longest + max(map(len, endings)) > max_positions:

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .prompts import Prompt, messages, prompt_ids
+from .prompts import Prompt, all_prompt_ids, messages
 
 Labelled = Sequence[tuple[Prompt, str]]
 
@@ -20,7 +20,7 @@ def probe_accuracy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, l
 
     Features are the last layer's hidden state at the last prompt token, the place where the answer is decided.
     """
-    states = hidden_states(model, [prompt_ids(tokenizer, prompt) for prompt, _ in labelled])
+    states = hidden_states(model, all_prompt_ids(tokenizer, [prompt for prompt, _ in labelled]))
     labels = np.asarray([label for _, label in labelled])
     probe = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
     return _half_and_half(probe, states, labels)

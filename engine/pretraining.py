@@ -33,6 +33,10 @@ class TrainingPlan:
         return self.learning_rate * min((step + 1) / self.warmup, 1.0) * (1 - step / self.steps)
 
 
+POOL = 8
+"""Batches that are drawn together and sorted by length, so that little of a batch is padding."""
+
+
 class Documents:
     """An endless shuffled supply of documents: a prompt with an answer drawn at random each time it comes up."""
 
@@ -45,14 +49,21 @@ class Documents:
         while True:
             yield from self._rng.permutation(len(self._prompts)).tolist()
 
-    def batch(self, size: int) -> Tensor:
+    def batches(self, size: int) -> Iterator[Tensor]:
         """int64 (size, longest), padded with -1 on the right."""
-        rows = [self._prompts[next(self._order)] for _ in range(size)]
-        rows = [np.concatenate([row, self._answers[int(self._rng.integers(len(self._answers)))]]) for row in rows]
-        batch = np.full((size, max(map(len, rows))), -1, np.int64)
-        for i, row in enumerate(rows):
-            batch[i, : len(row)] = row
-        return torch.from_numpy(batch)
+        while True:
+            rows = [self._document(next(self._order)) for _ in range(POOL * size)]
+            rows.sort(key=len)
+            for start in self._rng.permutation(POOL) * size:
+                part = rows[start : start + size]
+                batch = np.full((size, len(part[-1])), -1, np.int64)
+                for i, row in enumerate(part):
+                    batch[i, : len(row)] = row
+                yield torch.from_numpy(batch)
+
+    def _document(self, index: int) -> np.ndarray:
+        answer = self._answers[int(self._rng.integers(len(self._answers)))]
+        return np.concatenate([self._prompts[index], answer])
 
 
 def pretrain(model: PreTrainedModel, documents: Documents, plan: TrainingPlan, *, progress: bool) -> list[float]:
@@ -62,13 +73,14 @@ def pretrain(model: PreTrainedModel, documents: Documents, plan: TrainingPlan, *
     groups = [{"params": decayed, "weight_decay": plan.weight_decay}, {"params": other, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, betas=(0.9, 0.95))
     losses = []
+    batches = documents.batches(plan.batch_size)
     model.train()
     with Progress(transient=True, disable=not progress) as bars:
         bar = bars.add_task("pre-training", total=plan.steps)
         for step in range(plan.steps):
             for group in optimizer.param_groups:
                 group["lr"] = plan.rate(step)
-            batch = documents.batch(plan.batch_size).to(model.device)
+            batch = next(batches).to(model.device)
             # Padding is on the right, out of sight of a causal model; it only must not count.
             logits = model(input_ids=batch[:, :-1].clamp(min=0)).logits
             loss = F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten(), ignore_index=-1)
