@@ -1,0 +1,188 @@
+"""Every environment through the unmodified RL loop of the cookbook, on the local engine."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import pickle
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+import tinker
+from tinker_cookbook.completers import TinkerTokenCompleter, TokenCompleter, TokensWithLogprobs
+from tinker_cookbook.rl import train
+from tinker_cookbook.rl.rollouts import do_group_rollout, set_rollout_executor
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+from scisci_gym import make, spec, specs
+from scisci_gym.datasets.store import save_dataset
+from scisci_gym.engine import local_engine
+from scisci_gym.engine.init_model import init_model
+from scisci_gym.envs.challengers import TinkerChallenger
+from scisci_gym.envs.episodes import run_sync
+from scisci_gym.envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
+from scisci_gym.envs.samples import sample_papers
+
+ENVS = [env_class.env_id for env_class in specs()]
+# Its two sides have names of their own for being right.
+RATE = {"disruption-selfplay-v0": "objector_format_valid"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A dataset of the built-in papers and a model of a few thousand weights; what it writes does not matter here."""
+    folder = tmp_path_factory.mktemp("training")
+    papers = sample_papers()
+    save_dataset(folder / "data", {"train": papers, "validation": papers, "test": papers})
+    prompts = []
+    for env_id in ENVS:
+        for example in spec(env_id).examples(papers):
+            prompts.append(str(run_sync(make(env_id, *example, prompt="short").initial_observation())[0]["content"]))
+    words = ("disruptive", "consolidating", "neutral", "answer")
+    answers = tuple(f"<answer>{label}</answer>" for label in words[:3])
+    init_model(
+        folder / "model",
+        prompts,
+        answers=answers,
+        whole_words=words,
+        steps=25,
+        batch_size=8,
+        vocab_size=400,
+        hidden_size=32,
+        intermediate_size=64,
+        max_positions=1024,
+        progress=False,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engine(folder):
+    with local_engine({"tiny": folder / "model"}, checkpoints=folder / "checkpoints") as running:
+        yield running
+
+
+def run(env_id: str, folder: Path, log_path: Path, steps: int = 3) -> list[dict[str, float]]:
+    """Metrics of a run, step by step."""
+    model = str(folder / "model")
+    builder = SciSciDatasetBuilder(
+        env_id=env_id,
+        dataset=str(folder / "data"),
+        renderer_name="qwen3_instruct",
+        tokenizer_name=model,
+        groups_per_batch=2,
+        group_size=4,
+        batches=steps,
+        held_out=2,
+        options={"prompt": "short"},
+    )
+    config = train.Config(
+        learning_rate=1e-3,
+        dataset_builder=builder,
+        model_name=model,
+        recipe_name="scisci_gym_test",
+        renderer_name="qwen3_instruct",
+        max_tokens=10,
+        log_path=str(log_path),
+        eval_every=steps,
+        save_every=0,
+        lora_rank=4,
+    )
+    asyncio.run(train.main(config))
+    return [json.loads(line) for line in (log_path / "metrics.jsonl").read_text().splitlines()]
+
+
+def check(env_id: str, logged: list[dict[str, float]], steps: int = 3) -> None:
+    assert len([line for line in logged if "env/all/reward/total" in line]) == steps
+    low, high = spec(env_id).reward_range
+    for line in logged:
+        if "env/all/reward/total" not in line:
+            continue
+        assert low <= line["env/all/reward/total"] <= high
+        for name in ("tie_group", "uniform_group", "tie_pair", "uniform_floor", "uniform_best"):
+            assert 0 <= line[f"env/all/reward_{name}_rate"] <= 1
+        assert 0 < line["env/all/reward_unique_fraction_mean"] <= 1
+        for name in ("correct", "format_valid", RATE.get(env_id, "correct")):
+            assert 0 <= line[f"env/all/{name}"] <= 1
+    assert any("test/env/all/reward/total" in line for line in logged)
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_three_steps(env_id, folder, engine, tmp_path):
+    os.environ.update(engine.environment)
+    check(env_id, run(env_id, folder, tmp_path))
+
+
+def test_three_steps_of_each_with_spawned_rollout_workers(folder, engine, tmp_path):
+    """One pool for all environments: starting a worker takes longer than the steps do."""
+    os.environ.update(engine.environment)
+    with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        set_rollout_executor(pool)
+        try:
+            for env_id in ENVS:
+                check(env_id, run(env_id, folder, tmp_path / env_id))
+        finally:
+            set_rollout_executor(None)
+
+
+class Answers(TokenCompleter):
+    """Samples from the model and then says something else: the price of a real policy, and answers that are answers."""
+
+    def __init__(self, model: str, max_tokens: int):
+        self.sampler = TinkerTokenCompleter(
+            tinker.ServiceClient().create_sampling_client(base_model=model), max_tokens=max_tokens
+        )
+        tokenizer = get_tokenizer(model)
+        self.tokens = tokenizer.encode("<answer>neutral</answer><|im_end|>", add_special_tokens=False)
+
+    async def __call__(self, model_input, stop, *, max_tokens=None):
+        await self.sampler(model_input, stop)
+        return TokensWithLogprobs(self.tokens, [0.0] * len(self.tokens))
+
+
+def group_of(folder: Path, size: int, **options) -> SciSciGroupBuilder:
+    example = spec("disruption-adversarial-v0").examples(sample_papers())[0]
+    options = {"prompt": "short", "control_rate": 0.0, **options}
+    model = str(folder / "model")
+    return SciSciGroupBuilder("disruption-adversarial-v0", example, "qwen3_instruct", model, size, options)
+
+
+def test_the_environment_takes_less_than_a_hundredth_of_a_rollout(folder, engine, monkeypatch):
+    """Time inside the message environment against the wall time of the rollouts that it is part of."""
+    os.environ.update(engine.environment)
+    env_class, spent = spec("disruption-adversarial-v0"), []
+
+    def timed(method):
+        async def run(*arguments):
+            start = time.perf_counter()
+            result = await method(*arguments)
+            spent.append(time.perf_counter() - start)
+            return result
+
+        return run
+
+    for name in ("initial_observation", "step"):
+        monkeypatch.setattr(env_class, name, timed(getattr(env_class, name)))
+    policy = Answers(str(folder / "model"), max_tokens=10)
+    asyncio.run(do_group_rollout(group_of(folder, 2), policy))  # loads the tokenizer and opens the connection
+    spent.clear()
+    start = time.perf_counter()
+    group = asyncio.run(do_group_rollout(group_of(folder, 16), policy))
+    whole = time.perf_counter() - start
+    assert {len(trajectory.transitions) for trajectory in group.trajectories_G} == {2}
+    assert len(spent) == 16 * 3
+    assert sum(spent) < whole / 100, f"{sum(spent):.4f} s of {whole:.2f} s"
+
+
+def test_a_model_on_the_engine_can_be_the_challenger(folder, engine):
+    os.environ.update(engine.environment)
+    model = str(folder / "model")
+    challenger = TinkerChallenger("qwen3_instruct", model, base_model=model, max_tokens=8)
+    group = asyncio.run(do_group_rollout(group_of(folder, 2, challenger=challenger), Answers(model, max_tokens=2)))
+    second = group.trajectories_G[0].transitions[1]
+    assert second.episode_done
+    assert group.get_total_rewards() == [-1.0, -1.0]
+    # Made in each process for itself: with its client it could not travel.
+    assert pickle.loads(pickle.dumps(challenger)) == challenger
