@@ -81,8 +81,10 @@ def expected_counts(slots: YearSlots, pairs: VenuePairs) -> np.ndarray:
     np.fill_diagonal(weight, 2 * inside)
     k = np.zeros((slots.venues.size, n_cells))
     np.add.at(k, (slots.venue, slots.cell), 1.0)
+    k_weight = np.zeros_like(k)
+    _multiply(k, weight, k_weight)
     mean = np.empty(pairs.columns.size)
-    _expected(k, k @ weight, inside, pairs.indptr, pairs.columns, mean)
+    _expected(k, k_weight, inside, pairs.indptr, pairs.columns, mean)
     return mean
 
 
@@ -176,6 +178,16 @@ def _count_cells(indptr, cell, together):
                 together[cell[s], cell[i]] += 1
                 if cell[s] != cell[i]:
                     together[cell[i], cell[s]] += 1
+
+
+@kernel
+def _multiply(a, b, product):
+    """Add ``a @ b`` to `product`; BLAS would round differently from run to run."""
+    for i in range(a.shape[0]):
+        for c in range(a.shape[1]):
+            if a[i, c] != 0:
+                for d in range(b.shape[1]):
+                    product[i, d] += a[i, c] * b[c, d]
 
 
 @kernel
