@@ -30,6 +30,8 @@ from random_graph import random_graph, random_venues
 SIZES = {"20k": (20_000, 310_000), "200k": (200_000, 3_100_000), "1m": (1_000_000, 15_600_000)}
 SIZES["10m"] = (10_000_000, 150_000_000)
 DISTRIBUTIONS = {"scisci-gym": "scisci-gym", "fast-cdindex": "fast-cdindex"}
+NULLS = ["shuffle", "switch", "pyscisci"]
+DEFAULT = 400  # samples
 REPEAT_SECONDS, MOST_REPEATS = 20.0, 5
 
 
@@ -172,7 +174,7 @@ def verdict(values: np.ndarray, wanted: np.ndarray | None) -> str:
     return f"no: {same.mean():.1%} of papers"
 
 
-def compare_atypicality(size: str, samples: list[int], limit: float) -> None:
+def compare_atypicality(size: str, peers: list[str], samples: list[int], limit: float) -> None:
     from scipy.stats import spearmanr
 
     papers, citations = SIZES[size]
@@ -180,8 +182,7 @@ def compare_atypicality(size: str, samples: list[int], limit: float) -> None:
     print("| null | samples | wall s | CPU s | peak MB | two seeds agree: z10 | z_median |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        runs = [(null, n) for n in samples for null in ("shuffle", "switch")] + [("pyscisci", 10)]
-        for peer, n in runs:
+        for peer, n in [(peer, n) for n in samples for peer in peers]:
             seeds = ("0",) if peer == "pyscisci" else ("0", "1")
             reports = [child(["--child", "z", peer, size, str(n), seed, folder], limit) for seed in seeds]
             failed = [report for report in reports if isinstance(report, str)]
@@ -209,14 +210,15 @@ def main() -> None:
     parser.add_argument("--measure", choices=["cd", "atypicality"], default="cd")
     parser.add_argument("--size", choices=list(SIZES), default="200k")
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
-    parser.add_argument("--samples", nargs="+", type=int, default=[10, 400], help="null networks (atypicality)")
+    parser.add_argument("--nulls", nargs="+", choices=NULLS, default=["shuffle", "switch"], help="atypicality")
+    parser.add_argument("--samples", nargs="+", type=int, default=[10, DEFAULT], help="null networks (atypicality)")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a measurement may take")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.measure == "cd":
         compare_cd(options.size, options.peers, options.limit, options.seed)
     else:
-        compare_atypicality(options.size, options.samples, options.limit)
+        compare_atypicality(options.size, options.nulls, options.samples, options.limit)
 
 
 if __name__ == "__main__":
