@@ -22,6 +22,7 @@ from tinker_cookbook.rl import train
 from tinker_cookbook.stores.storage import storage_from_uri
 from tinker_cookbook.stores.training_store import TrainingRunStore
 
+from ..datasets.store import load_card
 from ..envs.benchmarks import SciSciBenchmark, benchmark_name
 from ..envs.groups import SciSciDatasetBuilder, renderer_of
 from .engines import open_engine
@@ -73,6 +74,7 @@ class CLIConfig:
 
 def build_config(cfg: CLIConfig) -> train.Config:
     """The cookbook's configuration for ours. Reads the dataset folder's card, starts nothing."""
+    load_card(cfg.dataset)
     renderer_name = renderer_name_for(cfg.model_name, cfg.renderer_name)
     options = parse_options(cfg.env, cfg.env_options)
     builder = SciSciDatasetBuilder(
@@ -154,7 +156,8 @@ async def _validate_final(config: train.Config) -> None:
 
 
 def main(cfg: CLIConfig) -> None:
-    """Open the engine and train."""
+    """Open the engine and train. A configuration that cannot work is refused before anything starts."""
+    build_config(cfg)
     with open_engine(cfg.engine, cfg.checkpoints, cfg.seed):
         run(cfg)
 

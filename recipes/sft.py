@@ -24,7 +24,7 @@ from tinker_cookbook.supervised.data import conversation_to_datum
 from tinker_cookbook.supervised.types import SupervisedDataset, SupervisedDatasetBuilder
 from tinker_cookbook.utils.lr_scheduling import LRSchedule
 
-from ..datasets.store import load_papers
+from ..datasets.store import load_card, load_papers
 from ..envs.base import Example
 from ..envs.groups import renderer_of
 from ..envs.registry import make, spec
@@ -136,6 +136,7 @@ class CLIConfig:
 
 def build_config(cfg: CLIConfig) -> train.Config:
     """The cookbook's configuration for ours."""
+    load_card(cfg.dataset)
     renderer_name = renderer_name_for(cfg.model_name, cfg.renderer_name)
     builder = SupervisedEnvBuilder(
         env_id=cfg.env,
@@ -177,7 +178,8 @@ def run(cfg: CLIConfig) -> None:
 
 
 def main(cfg: CLIConfig) -> None:
-    """Open the engine and train."""
+    """Open the engine and train. A configuration that cannot work is refused before anything starts."""
+    build_config(cfg)
     with open_engine(cfg.engine, cfg.checkpoints, cfg.seed):
         run(cfg)
 

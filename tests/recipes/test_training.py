@@ -9,7 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from scisci_gym.cli import app
+from scisci_gym.engine.service import start_engine
 from scisci_gym.recipes.policy_scores import read_metrics
 
 pytestmark = pytest.mark.slow
@@ -105,12 +108,22 @@ def test_eval_scores_the_chosen_checkpoint_and_keeps_answers(uninterrupted: Path
     assert json.loads((uninterrupted / "eval_validation.json").read_text()) == found
 
 
-def test_sft_imitates_the_gold_answers(dataset: Path, model: Path, tmp_path: Path) -> None:
-    run(
-        *("train", "sft", f"dataset={dataset}", f"model_name={model}", f"log_path={tmp_path / 'sft'}"),
-        *("env_options=prompt=short", "learning_rate=2e-3", "batch_size=16", "rows=160", "lora_rank=4"),
-        f"checkpoints={tmp_path / 'checkpoints'}",
-    )
+def test_sft_through_the_url_of_a_service_learns_the_gold_answers(dataset: Path, model: Path, tmp_path: Path) -> None:
+    """The same recipe with nothing but `engine` changed, and as a module, the way the cookbook starts its recipes."""
+    engine = start_engine({}, checkpoints=tmp_path / "checkpoints", log=tmp_path / "engine.log")
+    arguments = [f"dataset={dataset}", f"model_name={model}", f"log_path={tmp_path / 'sft'}", f"engine={engine.url}"]
+    arguments += ["env_options=prompt=short", "learning_rate=2e-3", "batch_size=16", "rows=160", "lora_rank=4"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "scisci_gym.recipes.sft", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment() | {"TINKER_API_KEY": engine.api_key},
+            timeout=280,
+        )
+    finally:
+        engine.close()
+    assert done.returncode == 0, done.stderr[-4000:]
     losses = [row["train_mean_nll"] for row in read_metrics(tmp_path / "sft") if "train_mean_nll" in row]
     assert losses[-1] < losses[0]
 
@@ -129,8 +142,8 @@ def test_wrong_arguments_are_explained(
 ) -> None:
     given = {"dataset": dataset, "model_name": model, "log_path": tmp_path / "rl", "learning_rate": "1e-3"}
     given |= dict(argument.split("=", 1) for argument in arguments)
-    full = command("train", "rl", f"checkpoints={tmp_path}", *(f"{name}={value}" for name, value in given.items()))
-    done = subprocess.run(full, capture_output=True, text=True, env=environment(), timeout=120)
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, ["train", "rl", *(f"{name}={value}" for name, value in given.items())])
+    assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "rl").exists(), "nothing is started before the configuration is known to work"
