@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from .decode import BadInput, decode_block
-from .fast_gzip import DAMAGED_ARCHIVE, open_gzip
+from .fast_gzip import DAMAGED_ARCHIVE, gzip_blocks
 from .parquet_works import parquet_batches
 from .progress import reading_bar
 from .retired import retired_ids
@@ -186,27 +186,27 @@ def _json_batches(part: Part, dropped: Counter[str], skip_bad: bool) -> Iterator
     """Batches with the position in the file after each. A damaged archive ends the part, never silently."""
     line, rest = 1, b""
     with part.path.open("rb") as raw:
-        stream: Any = open_gzip(raw) if part.path.suffix == ".gz" else raw
-        while True:
-            try:
-                block = stream.read(BLOCK_BYTES)
-            except DAMAGED_ARCHIVE as error:
-                whole, rest = _whole_lines(rest)
-                at = line + whole.count(b"\n")
-                if not skip_bad:
-                    raise BadInput(
-                        f"{part.path} is damaged after line {at - 1} ({error}); fetch it again, or pass --skip-bad to "
-                        "keep the lines before the damage"
-                    ) from error
-                dropped["damaged_file"] += 1
-                return
-            whole, rest = _whole_lines(rest + block) if block else (rest, b"")
-            if whole:
-                batch = decode_block(whole, str(part.path), line, dropped, skip_bad=skip_bad)
-                line += whole.count(b"\n")
-                yield batch, raw.tell()
-            if not block:
-                return
+        try:
+            for block in gzip_blocks(raw, BLOCK_BYTES) if part.path.suffix == ".gz" else _plain_blocks(raw):
+                whole, rest = _whole_lines(rest + block)
+                if whole:
+                    yield decode_block(whole, str(part.path), line, dropped, skip_bad=skip_bad), raw.tell()
+                    line += whole.count(b"\n")
+        except DAMAGED_ARCHIVE as error:
+            if not skip_bad:
+                raise BadInput(
+                    f"{part.path} is damaged after line {line - 1} ({error}); fetch it again, or pass --skip-bad to "
+                    "keep the lines before the damage"
+                ) from error
+            dropped["damaged_file"] += 1
+            return
+        if rest:
+            yield decode_block(rest, str(part.path), line, dropped, skip_bad=skip_bad), raw.tell()
+
+
+def _plain_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    while block := stream.read(BLOCK_BYTES):
+        yield block
 
 
 def _whole_lines(data: bytes) -> tuple[bytes, bytes]:

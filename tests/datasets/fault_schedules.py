@@ -20,6 +20,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from scisci_gym.datasets import collect, openalex
 from scisci_gym.datasets.api_cli import build_openalex
 from scisci_gym.datasets.build import BuildOptions
 from scisci_gym.datasets.collect import Wanted
@@ -35,6 +36,8 @@ def main() -> None:
     """Run the schedules."""
     url, folder, first, count, query = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
     settings = dict(option.split("=") for option in sys.argv[6:])
+    # Small pages: many requests for little data.
+    openalex.PER_PAGE = collect.MAX_IDS = int(settings.get("per_page", openalex.PER_PAGE))
     # Compiled code is loaded once, here, in the only thread there is, and every child has it.
     os.environ["SCISCI_GYM_THREADS"] = "1"
     control(url, {})

@@ -1,14 +1,16 @@
 """A local server that speaks the OpenAlex API over the works of a snapshot folder, and fails on request.
 
 Run as ``python openalex_server.py WORKS_FOLDER``; it prints its port. Shapes follow recorded answers of 2025 and 2026:
-``meta`` with count, cost and cursor, rate-limit headers, 301 for merged works, 400 with an explanation. ``POST /_control``
-takes a JSON object: ``seed`` and ``rate`` of faults, ``kinds``, the ``pid`` to kill, ``key`` that is accepted, ``budget``
-in dollars. ``GET /_log`` tells what was asked for: ``[address, outcome, authorised]``.
+``meta`` with count, cost and cursor, rate-limit headers, 301 for merged works, 400 with an explanation.
+
+``POST /_control`` takes a JSON object: ``seed`` and ``rate`` of faults, ``kinds``, the ``pid`` to kill, ``key`` that is
+accepted, ``budget`` in dollars. ``GET /_log`` tells what was asked for: ``[address, outcome, authorised]``.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -260,10 +262,8 @@ class Handler(BaseHTTPRequestHandler):
     def _kill(self) -> None:
         self.close_connection = True
         if STATE.pid:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(STATE.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
 
 if __name__ == "__main__":

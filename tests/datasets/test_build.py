@@ -1,0 +1,226 @@
+"""From works to a dataset on disk: the labels are the graph's, the bytes are always the same, and tampering shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scisci_gym.datasets import hub
+from scisci_gym.datasets.build import BuildOptions, build_dataset
+from scisci_gym.datasets.graph import CitationGraph
+from scisci_gym.datasets.labelling import LabelRules
+from scisci_gym.datasets.paper import Paper
+from scisci_gym.datasets.snapshot import read_works
+from scisci_gym.datasets.splits import SPLITS
+from scisci_gym.datasets.store import FEATURES, load_card, load_dataset_dict, load_papers, save_view, split_file
+from scisci_gym.datasets.verify import recount, verify
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, small_works):
+    out = tmp_path_factory.mktemp("built")
+    works, dropped = read_works(small_works, progress=False)
+    rules = LabelRules(scheme="quantile", min_group=3, last_complete_year=2019)
+    build_dataset(works, dropped, out, BuildOptions(rules, cutoff=date(2013, 1, 1)))
+    return out
+
+
+def test_the_parts_of_a_dataset_are_there(built):
+    dataset = load_dataset_dict(built)
+    card = load_card(built)
+    assert {name: len(dataset[name]) for name in SPLITS} == {n: s["papers"] for n, s in card["splits"].items()}
+    assert [p.to_row() for p in load_papers(built, "test")] == dataset["test"].to_list()
+
+
+def test_hugging_face_reads_the_folder_by_itself(built, tmp_path):
+    from datasets import load_dataset
+
+    files = {name: str(split_file(built, name)) for name in SPLITS}
+    loaded = load_dataset("parquet", data_files=files, cache_dir=str(tmp_path))
+    assert loaded["train"].features == FEATURES
+    assert loaded["test"].to_list() == load_dataset_dict(built)["test"].to_list()
+
+
+def test_counts_are_those_of_plain_sets_on_the_stored_graph(built):
+    graph = CitationGraph.load(built / "graph")
+    place = {f"W{number}": at for at, number in enumerate(np.asarray(graph.node_ids).tolist())}
+    for split in SPLITS:
+        for paper in load_papers(built, split):
+            assert (paper.n_i, paper.n_j, paper.n_k) == recount(graph, place[paper.openalex_id], 5)
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path, small_works, command):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    outs = [tmp_path / name / "out" for name in ("one", "two")]
+    works, dropped = read_works(small_works, progress=False)
+    for out in outs:
+        build_dataset(works, dropped, out, BuildOptions(LabelRules(), balance_train=True))
+    assert tree(outs[0]) == tree(outs[1])
+
+
+def test_reading_in_shards_gives_the_same_dataset(tmp_path, small_works, command):
+    works, dropped = read_works(small_works, progress=False)
+    build_dataset(works, dropped, tmp_path / "memory", BuildOptions(LabelRules()))
+    result = command("build", "snapshot", small_works, "--out", tmp_path / "shards", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert tree(tmp_path / "memory" / "data") == tree(tmp_path / "shards" / "data")
+    assert tree(tmp_path / "memory" / "graph") == tree(tmp_path / "shards" / "graph")
+
+
+def test_a_balanced_training_set_and_natural_test_set(tmp_path, small_works):
+    works, dropped = read_works(small_works, progress=False)
+    plain = build_dataset(works, dropped, tmp_path / "plain", BuildOptions(LabelRules()))
+    even = build_dataset(works, dropped, tmp_path / "even", BuildOptions(LabelRules(), balance_train=True))
+    assert len(set(even["splits"]["train"]["labels"].values())) == 1
+    assert even["splits"]["test"] == plain["splits"]["test"]
+    thinned = plain["splits"]["train"]["papers"] - even["splits"]["train"]["papers"]
+    assert even["not_labelled"]["thinned_out"] == thinned > 0
+
+
+def test_the_cutoff_divides_the_test_set(built):
+    before, since = load_papers(built, "test_pre_cutoff"), load_papers(built, "test_post_cutoff")
+    assert sorted(p.openalex_id for p in before + since) == sorted(p.openalex_id for p in load_papers(built, "test"))
+    assert all(p.publication_date < "2013-01-01" for p in before)
+    assert all(p.publication_date > "2013-01-01" for p in since)
+    assert set(load_dataset_dict(built)) == {*SPLITS, "test_pre_cutoff", "test_post_cutoff"}
+
+
+def test_novelty_labels_can_be_had_and_left_out(tmp_path, small_works, built):
+    assert any(paper.novelty_label for paper in load_papers(built, "train"))
+    assert sum(load_card(built)["splits"]["train"]["novelty_labels"].values()) == len(load_papers(built, "train"))
+    works, dropped = read_works(small_works, progress=False)
+    card = build_dataset(works, dropped, tmp_path, BuildOptions(LabelRules(), novelty=False))
+    assert "novelty" not in card
+    assert {paper.novelty_score for paper in load_papers(tmp_path, "train")} == {None}
+
+
+score = st.none() | st.floats(-1, 1, allow_nan=False)
+share = st.none() | st.floats(0, 1, allow_nan=False)
+text = st.text(max_size=20)
+papers = st.builds(
+    Paper,
+    openalex_id=text.filter(str.strip),
+    title=text.filter(str.strip),
+    abstract=text,
+    publication_year=st.integers(1800, 2100),
+    cited_by_count=st.integers(0, 2**62),
+    cd_index=score,
+    novelty_score=share,
+    conventionality_score=share,
+    disruption_label=st.none() | st.sampled_from(["disruptive", "consolidating", "neutral"]),
+    primary_field=text,
+    label_scheme=st.just("quantile"),
+    doi=text,
+    publication_date=text,
+    venue=text,
+    authors_count=st.integers(0, 10**6),
+    reference_count=st.integers(0, 10**6),
+    reference_titles=st.lists(text, max_size=3).map(tuple),
+    cd_window=st.none() | st.integers(1, 50),
+    cd_threshold=st.floats(0, 1),
+    n_i=st.none() | st.integers(0, 2**62),
+    n_j=st.none() | st.integers(0, 2**62),
+    n_k=st.none() | st.integers(0, 2**62),
+    citation_percentile=share,
+)
+
+
+def test_every_field_of_a_paper_has_a_column():
+    assert set(FEATURES) == {field.name for field in dataclasses.fields(Paper)}
+
+
+@settings(max_examples=60)
+@given(papers)
+def test_a_paper_survives_the_table(tmp_path_factory, paper):
+    folder = tmp_path_factory.mktemp("papers")
+    (folder / "data").mkdir()
+    save_view(folder, "test", [paper])
+    assert load_papers(folder, "test") == [paper]
+
+
+def test_verify_passes_on_what_was_built(built, command):
+    assert [check.name for check in verify(built) if not check.holds] == []
+    result = command("data", "verify", built)
+    assert result.exit_code == 0, result.output
+    assert "fails" not in result.output
+
+
+def rewrite(folder: Path, split: str, **changes) -> None:
+    path = split_file(folder, split)
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    rows[0] |= changes
+    pq.write_table(type(table).from_pylist(rows, table.schema), path)
+
+
+def edit_card(folder: Path, change) -> None:
+    card = json.loads((folder / "card.json").read_text())
+    change(card)
+    (folder / "card.json").write_text(json.dumps(card))
+
+
+def spoil_graph(folder: Path) -> None:
+    path = folder / "graph" / "cit_indices.npy"
+    citing = np.load(path)
+    np.save(path, np.roll(citing, 7))
+
+
+TAMPERING = {
+    "a word of an abstract": (lambda f: rewrite(f, "train", abstract="another"), "content hash"),
+    "a label": (lambda f: rewrite(f, "test", disruption_label="neutral", cd_index=0.9), "labels follow from scores"),
+    "a score": (lambda f: rewrite(f, "validation", novelty_score=0.123), "novelty from the graph"),
+    "a year": (lambda f: rewrite(f, "train", publication_year=2018), "splits"),
+    "a paper twice": (lambda f: shutil.copy(split_file(f, "train"), split_file(f, "validation")), "label counts"),
+    "a view": (lambda f: shutil.copy(split_file(f, "test"), split_file(f, "test_pre_cutoff")), "cutoff views"),
+    "the graph": (spoil_graph, "labels from the graph"),
+    "a file of the graph": (lambda f: (f / "graph" / "years.npy").unlink(), "graph"),
+    "the hash": (lambda f: edit_card(f, lambda card: card.update(content_hash="0")), "content hash"),
+    "a count": (lambda f: edit_card(f, lambda c: c["splits"]["test"]["labels"].update(neutral=1)), "label counts"),
+    "the cuts": (lambda f: edit_card(f, lambda c: c["cuts"].clear()), "labels follow from scores"),
+    "a parquet file": (lambda f: split_file(f, "test").write_bytes(b"PAR1"), "files"),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERING)
+def test_tampering_is_found(tmp_path, built, command, what):
+    folder = tmp_path / "copy"
+    shutil.copytree(built, folder)
+    tamper, name = TAMPERING[what]
+    tamper(folder)
+    failed = [check.name for check in verify(folder, sample=10_000) if not check.holds]
+    assert name in failed
+    result = command("data", "verify", folder, "--sample", 10_000)
+    assert result.exit_code == 1
+    assert f"fails  {name}" in result.output
+
+
+def test_a_dataset_is_pushed_with_its_card_and_without_its_graph(built, monkeypatch):
+    calls = []
+
+    class Hub:
+        def create_repo(self, repo, **options):
+            calls.append((repo, options["repo_type"], options["private"]))
+
+        def upload_folder(self, **options):
+            calls.append(options["allow_patterns"])
+            return "commit"
+
+    monkeypatch.setattr(hub, "HfApi", Hub)
+    assert hub.push(built, "me/papers") == "commit"
+    assert calls == [("me/papers", "dataset", True), ["README.md", "card.json", "data/*.parquet"]]
+    readme = (built / "README.md").read_text()
+    assert "split: test_post_cutoff" in readme

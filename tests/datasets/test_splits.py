@@ -1,0 +1,118 @@
+"""Splits by time without leaks, copies, knowledge cutoffs, balance."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scisci_gym.datasets.copies import later_copies, near_identical, title_words
+from scisci_gym.datasets.splits import (
+    SplitYears,
+    balanced,
+    closed_split_years,
+    is_post_cutoff,
+    publication_split_years,
+)
+
+years = st.lists(st.integers(1980, 2010), min_size=1, max_size=60).map(np.array)
+
+
+@given(years, st.integers(1, 6))
+def test_training_windows_close_before_the_first_test_paper(found, window):
+    split = closed_split_years(found, window)
+    if split is None:
+        return
+    by_split = {name: [y for y in found.tolist() if split.of(y) == name] for name in ("train", "validation", "test")}
+    assert all(by_split.values())
+    assert max(by_split["train"] + by_split["validation"]) + window < min(by_split["test"])
+
+
+@given(years)
+def test_publication_splits_are_in_order_and_not_empty(found):
+    split = publication_split_years(found)
+    assert (split is None) == (len(set(found.tolist())) < 3)
+    if split is not None:
+        assert {split.of(year) for year in found.tolist()} == {"train", "validation", "test"}
+
+
+def test_split_years_that_are_out_of_order_are_refused():
+    with pytest.raises(ValueError, match="train_to <= validation_to < test_from <= test_to"):
+        SplitYears(2000, 2002, 2002, 2003)
+
+
+SAME = [
+    ("Black Holes and Entropy", "BLACK HOLES and entropy."),
+    ("Théorie des D-branes", "Theorie des D branes"),
+    ("Duality in $\\mathcal{N}=2$ gauge theories", "Duality in N=2 gauge theories"),
+    ("The entropy of black holes in four dimensions", "Entropy of black holes in four dimensions"),
+    ("Entropy of black hole in four dimensions", "Entropy of black holes in four dimensions"),
+    ("Renormalisation of gauge theories with boundary terms", "Renormalization of gauge theories with boundary terms"),
+]
+DIFFERENT = [
+    ("Black holes", "Black hole"),
+    ("Entropy of black holes in four dimensions", "Entropy of black holes in five dimensions"),
+    ("Stable solutions of the field equations in space", "Unstable solutions of the field equations in space"),
+    ("Lectures on string theory and duality, part I", "Lectures on string theory and duality, part II"),
+    ("Strings on a group manifold at level 12", "Strings on a group manifold at level 13"),
+    ("Entropy of charged black holes in four dimensions", "Entropy of black holes in four dimensions"),
+    ("Quantum gravity in the early universe: a review", "Quantum gravity in the late universe: a review"),
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"), [(*pair, True) for pair in SAME] + [(*p, False) for p in DIFFERENT]
+)
+def test_near_identical_titles(first, second, same):
+    assert near_identical(title_words(first), title_words(second)) is same
+    assert near_identical(title_words(second), title_words(first)) is same
+    assert later_copies(["", ""], [first, second]).tolist() == [False, same]
+
+
+def test_copies_of_copies_are_one_group_and_the_first_stays():
+    titles = ["Entropy of black hole in four dimensions", "x", "Entropy of black holes in four dimensions", "y", "x2"]
+    assert later_copies(["10.1/a", "10.1/b", "", "10.1/a", "10.1/b"], titles).tolist() == [0, 0, 1, 1, 1]
+
+
+letters = st.sampled_from(["alpha", "beta", "gamma", "gammas", "the", "of", "delta", "deltas", "ii"])
+titles = st.lists(st.lists(letters, min_size=1, max_size=8).map(" ".join), max_size=12)
+
+
+@given(titles)
+def test_copies_are_found_as_by_comparing_all_pairs(found):
+    words = [title_words(title) for title in found]
+    group = list(range(len(found)))
+    for _ in found:
+        for a in range(len(found)):
+            for b in range(a):
+                if near_identical(words[a], words[b]):
+                    group[a] = group[b] = min(group[a], group[b])
+    assert later_copies([""] * len(found), found).tolist() == [group[at] != at for at in range(len(found))]
+
+
+@pytest.mark.parametrize(
+    ("published", "year", "after"),
+    [
+        ("2024-05-31", 2024, False),
+        ("2024-06-01", 2024, True),
+        ("2024-01-01", 2024, False),
+        ("", 2024, False),
+        ("2023-12-31", 2023, False),
+        ("", 2025, True),
+    ],
+)
+def test_only_papers_that_are_surely_later_are_after_the_cutoff(published, year, after):
+    assert is_post_cutoff(published, year, date(2024, 6, 1)) is after
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=60), st.integers(0, 5))
+def test_balanced_labels_are_equally_common(labels, seed):
+    array = np.array(labels)
+    kept = balanced(array, seed)
+    _, counts = np.unique(array[kept], return_counts=True)
+    assert set(counts) == {np.unique(array, return_counts=True)[1].min()}
+    assert (np.diff(kept) > 0).all()
+    assert balanced(array, seed).tolist() == kept.tolist()
