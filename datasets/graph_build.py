@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow.dataset as arrow
 
 from .csr import compact_rows, count_cited, count_rows, pointers, scatter_citing, scatter_rows, sort_rows
-from .graph import CitationGraph, GraphReport, checked_years, positions_of, write_header
+from .graph import CitationGraph, GraphReport, write_header
+from .graph_input import checked_years, positions_of
 
 BATCH = 1 << 20
 

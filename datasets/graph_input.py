@@ -1,0 +1,65 @@
+"""What a citation graph is made from, checked: years, names and positions of papers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def positions_of(ids: np.ndarray, names: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Positions of `ids` among `names`, int32, -1 where absent; `order` sorts `names`."""
+    if names.size == 0:
+        return np.full(ids.size, -1, np.int32)
+    place = np.minimum(np.searchsorted(names, ids, sorter=order), names.size - 1)
+    position = order[place]
+    return np.where(names[position] == ids, position, -1).astype(np.int32)
+
+
+def checked_years(years: npt.ArrayLike) -> np.ndarray:
+    """`years` as an int16 array; raises `ValueError` where one is missing, not whole, or outside [0, 9999]."""
+    array = np.asarray(years)
+    if array.ndim != 1:
+        raise ValueError(f"years must be one-dimensional, one per paper, got shape {array.shape}")
+    if array.size == 0:
+        return np.empty(0, np.int16)
+    if array.dtype.kind not in "iu":
+        whole = np.array([isinstance(y, (int, float, np.number)) and y == y and y == int(y) for y in array.tolist()])
+        if array.dtype.kind not in "fO" or not whole.all():
+            at = int(np.argmin(whole))
+            raise ValueError(
+                f"years[{at}] is {array[at]!r}: every paper needs a whole year; leave out papers without one"
+            )
+        array = array.astype(np.int64)
+    if array.min() < 0 or array.max() > 9999:
+        at = int(np.argmax((array < 0) | (array > 9999)))
+        raise ValueError(f"years[{at}] is {array[at]}, not a year in [0, 9999]; leave out papers without a year")
+    return array.astype(np.int16)
+
+
+def checked_names(node_ids: Sequence[Any] | np.ndarray | None, n_papers: int) -> np.ndarray | None:
+    if node_ids is None:
+        return None
+    names = np.asarray(node_ids)
+    if names.shape != (n_papers,):
+        raise ValueError(f"node_ids has shape {names.shape} but there are {n_papers} years; give one id per paper")
+    return names
+
+
+def checked_positions(name: str, positions: npt.ArrayLike, n_papers: int) -> np.ndarray:
+    array = np.asarray(positions)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size == 0:
+        return np.empty(0, np.int32)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must hold integer positions, got {array.dtype}; for names use CitationGraph.from_ids")
+    if array.min() < -1 or array.max() >= n_papers:
+        at = int(np.argmax((array < -1) | (array >= n_papers)))
+        raise ValueError(
+            f"{name}[{at}] is {array[at]} but there are {n_papers} papers (years), so positions go from 0 to "
+            f"{n_papers - 1}; use -1 for a paper that is unknown"
+        )
+    return array.astype(np.int32, copy=False)
