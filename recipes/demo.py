@@ -125,9 +125,10 @@ class Demo:
             raise BadInput(
                 "the demo trains a tiny model made here, which hosted Tinker does not have; use --engine local"
             )
-        self._claim()
+        claimed = self._claimed()
         with self._stage("data", "dataset built"):
-            card = self._dataset()
+            card = self._dataset(reuse=claimed)
+        write_atomically(self.out / "demo.json", self._own())
         with self._stage("model", "tiny model pre-trained on unlabelled prompts"):
             model = self._tiny_model()
         with open_engine(self.engine or "local", self.out / "checkpoints", self.settings.seed):
@@ -147,18 +148,20 @@ class Demo:
         write_atomically(self.out / "results.json", result.to_json())
         return result
 
-    def _claim(self) -> None:
-        """Make sure that what lies in `out` was made with these settings."""
-        path = self.out / "demo.json"
-        ours = json.loads(json.dumps(asdict(self.settings)))
-        if path.is_file():
-            theirs = json.loads(path.read_text())
-            if theirs != ours:
-                other = ", ".join(f"{name}={theirs.get(name)!r}" for name in ours if theirs.get(name) != ours[name])
-                raise BadInput(f"{self.out} holds a demo with {other}; choose another --out, or --fresh to start over")
-            self.console.print(f"taking up what is in {self.out}")
-        self.out.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, ours)
+    def _own(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self.settings)))
+
+    def _claimed(self) -> bool:
+        """Whether `out` holds a demo with these settings already."""
+        path, ours = self.out / "demo.json", self._own()
+        if not path.is_file():
+            return False
+        theirs = json.loads(path.read_text())
+        if theirs != ours:
+            other = ", ".join(f"{name}={theirs.get(name)!r}" for name in ours if theirs.get(name) != ours[name])
+            raise BadInput(f"{self.out} holds a demo with {other}; choose another --out, or --fresh to start over")
+        self.console.print(f"taking up what is in {self.out}")
+        return True
 
     @contextmanager
     def _stage(self, name: str, what: str) -> Iterator[None]:
@@ -171,9 +174,9 @@ class Demo:
         folder = Path(self.settings.works) if self.settings.works else self.data / "source" / "works"
         return read_works(folder, progress=self.console.is_terminal)[0]
 
-    def _dataset(self) -> dict[str, Any]:
+    def _dataset(self, reuse: bool) -> dict[str, Any]:
         settings = self.settings
-        if not (self.data / "card.json").is_file():
+        if not reuse:
             rules = LabelRules(scheme=settings.scheme, window=settings.window)
             if settings.works is None:
                 command = (
