@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from itertools import islice
+from functools import lru_cache
 
 OPEN, CLOSE = "<answer>", "</answer>"
 _TAG = re.compile(r"</?answer>", re.IGNORECASE)
 # ASCII: `\d` would accept the digits of every script.
-_PROBABILITY = re.compile(r"0|1|[01]\.0{1,9}|0?\.\d{1,9}", re.ASCII)
+_PROBABILITY = r"(0|1|[01]\.0{1,9}|0?\.\d{1,9})"
 _NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{1,40})?|\.\d{1,40})", re.ASCII)
 _SUM_TOLERANCE = 0.02
 
@@ -39,11 +39,14 @@ def answer_text(text: str) -> str | None:
     >>> answer_text("<answer>neutral</answer><answer>disruptive</answer>") is None
     True
     """
-    # Two are wanted; a third one settles it, so a text of nothing but tags costs no more than any other.
-    tags = list(islice(_TAG.finditer(text), 3))
-    if [tag.group().lower() for tag in tags] != [OPEN, CLOSE] or text[tags[1].end() :].strip():
+    # A third tag settles it, so a text of nothing but tags costs no more than any other.
+    tags = _TAG.finditer(text)
+    first, second = next(tags, None), next(tags, None)
+    if first is None or second is None or next(tags, None) is not None:
         return None
-    return text[tags[0].end() : tags[1].start()].strip()
+    if first.group()[1] == "/" or second.group()[1] != "/" or text[second.end() :].strip():
+        return None
+    return text[first.end() : second.start()].strip()
 
 
 def parse_label(text: str, labels: Sequence[str]) -> str | None:
@@ -107,16 +110,26 @@ def parse_probabilities(text: str, labels: Sequence[str]) -> tuple[float, ...] |
     answer = answer_text(text)
     if answer is None or len(answer) > 100 * len(labels) or not answer.isascii():
         return None
-    stated: dict[str, float] = {}
-    for item in re.split(r"[,\n]", answer.lower()):
-        label, colon, number = (part.strip() for part in item.partition(":"))
-        if not colon or label not in labels or label in stated or not _PROBABILITY.fullmatch(number):
-            return None
-        stated[label] = float(number)
-    total = sum(stated.values())
-    if len(stated) != len(labels) or abs(total - 1.0) > _SUM_TOLERANCE:
+    match = _distribution(tuple(labels)).fullmatch(answer)
+    if match is None:
         return None
-    return tuple(stated[label] / total for label in labels)
+    said = match.groups()
+    named, shares = [label.lower() for label in said[::2]], [float(share) for share in said[1::2]]
+    if named != list(labels):
+        if len(set(named)) != len(labels):
+            return None
+        shares = [shares[named.index(label)] for label in labels]
+    total = sum(shares)
+    if abs(total - 1.0) > _SUM_TOLERANCE:
+        return None
+    return tuple([share / total for share in shares])
+
+
+@lru_cache(maxsize=64)
+def _distribution(labels: tuple[str, ...]) -> re.Pattern[str]:
+    """As many ``label: number`` as there are labels; that none comes twice is for the caller to see."""
+    item = rf"[^\S\n]*({'|'.join(map(re.escape, labels))})[^\S\n]*:[^\S\n]*{_PROBABILITY}[^\S\n]*"
+    return re.compile(r"[,\n]".join([item] * len(labels)), re.ASCII | re.IGNORECASE)
 
 
 def format_number(value: float) -> str:

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from tinker_cookbook.completers import MessageCompleter, TinkerMessageCompleter
@@ -62,7 +62,6 @@ CUES: Mapping[str, Sequence[str]] = {
 }
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
-_WORD = re.compile(r"[a-z]+")
 
 
 @dataclass(frozen=True)
@@ -83,22 +82,26 @@ class ScriptedChallenger(Challenger):
         sentence, hits = self.evidence(f"{case.title}. {case.abstract}", case.label)
         if not hits:
             return f"I would say {case.label}: I find nothing in the text that speaks against it."
-        words = sentence.split()
-        shown = " ".join(words[:25])
+        shown = " ".join(sentence.split()[:25])
         return f'I would say {case.label}: it says "{shown}", and {", ".join(hits)} points that way.'
 
     def evidence(self, text: str, label: str) -> tuple[str, list[str]]:
         """The sentence with the most cue words for `label`, the first of several, and these words."""
-        cues = tuple(self.cues.get(label, ()))
         best: tuple[str, list[str]] = ("", [])
+        cues = tuple(self.cues.get(label, ()))
         if not cues:
             return best
-        for match in _SENTENCE.finditer(text):
-            sentence = match.group()
-            hits = [word for word in _WORD.findall(sentence.lower()) if word.startswith(cues)]
+        cue_word = _cue_word(cues)
+        for sentence in _SENTENCE.findall(text):
+            hits = cue_word.findall(sentence.lower())
             if len(hits) > len(best[1]):
                 best = (sentence.strip(), hits)
         return best
+
+
+@lru_cache(maxsize=64)
+def _cue_word(cues: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, cues))})[a-z]*")
 
 
 PROMPT = """\

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..datasets.paper import DISRUPTION_LABELS, Paper
 from .registry import register
 from .single_turn import LabelEnv
@@ -15,13 +17,16 @@ Look ahead {horizon} and at the papers that cite it or its references.
 
 def disruption_criteria(paper: Paper) -> str:
     """What the three labels mean under the scheme that `paper` was labelled by."""
-    window, by_rank = paper.cd_window, paper.label_scheme == "quantile"
+    return _criteria(paper.cd_window, paper.label_scheme == "quantile", paper.cd_threshold)
+
+
+# A dataset has one scheme, or a few.
+@lru_cache(maxsize=64)
+def _criteria(window: int | None, by_rank: bool, threshold: float) -> str:
     return CRITERIA.format(
         horizon="without limit" if window is None else f"{window} years",
-        disruptive="top third of its field and year by CD index"
-        if by_rank
-        else f"CD index above {paper.cd_threshold:g}",
-        consolidating="bottom third" if by_rank else f"CD index below -{paper.cd_threshold:g}",
+        disruptive="top third of its field and year by CD index" if by_rank else f"CD index above {threshold:g}",
+        consolidating="bottom third" if by_rank else f"CD index below -{threshold:g}",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..rewards import RewardBreakdown, brier_reward
 from .answers import format_probabilities, parse_probabilities
 from .single_turn import NO_ANSWER, Grade, LabelEnv
@@ -13,7 +15,11 @@ class ForecastEnv(LabelEnv):
     A subclass sets `label_field`, `labels` and `ending`, and writes `criteria`.
     """
 
+    detail_names: ClassVar[tuple[str, ...]]
+    """What the single probabilities are called in the logs."""
+
     def __init_subclass__(cls) -> None:
+        cls.detail_names = tuple(f"p_{label}" for label in cls.labels)
         shown = ", ".join(f"{label}: P" for label in cls.labels)
         cls.ending = (
             "the probability of every label, as decimals that sum to 1, between answer tags and nothing after them:\n"
@@ -43,5 +49,5 @@ class ForecastEnv(LabelEnv):
             predicted,
             predicted == self._label,
             valid=True,
-            details={f"p_{label}": p for label, p in zip(self.labels, probabilities, strict=True)},
+            details=dict(zip(self.detail_names, probabilities, strict=True)),
         )

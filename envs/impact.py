@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 from ..datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
@@ -12,6 +13,12 @@ from .disruption import disruption_criteria
 from .novelty import novelty_criteria
 from .registry import register
 from .single_turn import NO_ANSWER, Grade, LabelEnv
+
+_PAIR = re.compile(
+    rf"({'|'.join(DISRUPTION_LABELS)})\s*,\s*({'|'.join(NOVELTY_LABELS)})",
+    # ASCII: without it, ignoring case would let other letters pass, such as a long s.
+    re.ASCII | re.IGNORECASE,
+)
 
 ENDING = (
     "one label of each kind between answer tags, disruption first, and nothing after them:\n"
@@ -78,17 +85,15 @@ class ImpactEnv(LabelEnv):
         return " ".join((*DISRUPTION_LABELS, *NOVELTY_LABELS))
 
     def criteria(self) -> str:
-        return (
-            f"Two questions.\n\nDisruption. {disruption_criteria(self.paper)}\n\n"
-            f"Novelty. {novelty_criteria(self.paper)}"
-        )
+        disruption, novelty = disruption_criteria(self.paper), novelty_criteria(self.paper)
+        return f"Two questions.\n\nDisruption. {disruption}\n\nNovelty. {novelty}"
 
     def grade(self, text: str) -> Grade:
         predicted = _parse_pair(text)
         if predicted is None:
             return NO_ANSWER
         parts = [correctness(said, true) for said, true in zip(predicted, self._label.split(", "), strict=True)]
-        label = ", ".join(predicted)
+        label = f"{predicted[0]}, {predicted[1]}"
         details: dict[str, str | int | float] = {"disruption_right": parts[0] > 0, "novelty_right": parts[1] > 0}
         return Grade(RewardBreakdown(sum(parts) / 2), label, label == self._label, valid=True, details=details)
 
@@ -96,7 +101,5 @@ class ImpactEnv(LabelEnv):
 def _parse_pair(text: str) -> tuple[str, str] | None:
     """The two labels of an answer, or None."""
     answer = answer_text(text)
-    if answer is None or not answer.isascii():
-        return None
-    disruption, _, novelty = (part.strip().lower() for part in answer.partition(","))
-    return (disruption, novelty) if disruption in DISRUPTION_LABELS and novelty in NOVELTY_LABELS else None
+    match = _PAIR.fullmatch(answer) if answer is not None else None
+    return (match.group(1).lower(), match.group(2).lower()) if match else None

@@ -10,7 +10,7 @@ CRITERIA = """\
 Look at the journals whose papers it cites, two at a time, and at how often other papers of its time cite both. \
 Its 10th percentile over these pairs says how unusual its most unusual combinations are, the median how usual it is at \
 heart.
-{meanings}"""
+"""
 
 BY_SHARE = """\
 - novel: among the most unusual third of its year at the 10th percentile, and not among the most usual third by median
@@ -25,7 +25,7 @@ BY_SIGN = """\
 
 def novelty_criteria(paper: Paper) -> str:
     """What the three labels mean under the scheme that `paper` was labelled by."""
-    return CRITERIA.format(meanings=BY_SIGN if paper.label_scheme == "uzzi" else BY_SHARE)
+    return CRITERIA + (BY_SIGN if paper.label_scheme == "uzzi" else BY_SHARE)
 
 
 @register

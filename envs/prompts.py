@@ -40,17 +40,19 @@ def paper_block(paper: Paper, *, details: bool = True, references: bool = False)
     references : bool
         The titles of the cited papers that are in the data.
     """
-    if not details:
-        lines = [as_data(paper.title), as_data(paper.abstract)]
+    lines = ["<paper>"]
+    if details:
+        lines.append(f"Title: {as_data(paper.title)}\nYear: {paper.publication_year}")
+        if paper.primary_field:
+            lines.append(f"Field: {as_data(paper.primary_field)}")
+        if paper.venue:
+            lines.append(f"Venue: {as_data(paper.venue)}")
     else:
-        facts = (
-            ("Title", paper.title),
-            ("Year", str(paper.publication_year)),
-            ("Field", paper.primary_field),
-            ("Venue", paper.venue),
-            ("Abstract", paper.abstract),
-        )
-        lines = [f"{name}: {as_data(value)}" for name, value in facts if value]
+        lines.append(as_data(paper.title))
+    if paper.abstract:
+        lines.append(f"Abstract: {as_data(paper.abstract)}" if details else as_data(paper.abstract))
     if references and paper.reference_titles:
-        lines += ["References:", *(f"- {as_data(title)}" for title in paper.reference_titles)]
-    return "\n".join(["<paper>", *(line for line in lines if line), "</paper>"])
+        lines.append("References:")
+        lines += [f"- {as_data(title)}" for title in paper.reference_titles]
+    lines.append("</paper>")
+    return "\n".join(lines)

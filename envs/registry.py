@@ -64,8 +64,6 @@ def make(env_id: str, *papers: Paper, **options: Any) -> SciSciEnv:
     '<answer>disruptive</answer>'
     """
     env_class = spec(env_id)
-    known = env_class.option_names()
-    unknown = sorted(set(options) - set(known))
-    if unknown:
+    if options and (unknown := sorted(set(options) - set(known := env_class.option_names()))):
         raise ValueError(f"{env_id} has no option {', '.join(map(repr, unknown))}; it has {', '.join(known)}")
     return env_class(*papers, **options)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
 
 from tinker_cookbook.renderers import Message, get_text_content
 from tinker_cookbook.rl.message_env import MessageStepResult
@@ -29,8 +31,7 @@ Reason as long as you like. Then finish with {ending}"""
 LABEL_ENDING = "one label between answer tags and nothing after it:\n<answer>LABEL</answer>"
 
 
-@dataclass(frozen=True)
-class Grade:
+class Grade(NamedTuple):
     """What an answer is worth.
 
     Parameters
@@ -41,9 +42,9 @@ class Grade:
     correct : bool
     valid : bool
         Whether it could be parsed.
-    details : dict
+    details : mapping
         More for the logs, such as the single probabilities.
-    metrics : dict
+    metrics : mapping
         More for the training metrics, averaged over the answers that could be parsed.
     """
 
@@ -51,8 +52,8 @@ class Grade:
     predicted: str
     correct: bool
     valid: bool
-    details: dict[str, str | int | float] = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
+    details: Mapping[str, str | int | float] = MappingProxyType({})
+    metrics: Mapping[str, float] = MappingProxyType({})
 
 
 NO_ANSWER = Grade(RewardBreakdown(WRONG), "", correct=False, valid=False)
@@ -84,6 +85,13 @@ class SingleTurnEnv(SciSciEnv):
             metrics={"correct": float(grade.correct), "format_valid": float(grade.valid), **grade.metrics},
             logs={"predicted": grade.predicted, "expected": self.gold_label, **grade.details},
         )
+
+
+@lru_cache(maxsize=256)
+def _frame(criteria: str, ending: str) -> tuple[str, str]:
+    """What stands before and after the paper; the same for all papers of a dataset."""
+    before, _, after = QUESTION.partition("{paper}")
+    return before.format(data=DATA), after.format(criteria=criteria, ending=ending)
 
 
 class LabelEnv(SingleTurnEnv):
@@ -134,7 +142,8 @@ class LabelEnv(SingleTurnEnv):
             shown = paper_block(self.paper, details=False, references=self.references)
             return f"{shown}\n{self.hint()} ?"
         shown = paper_block(self.paper, references=self.references)
-        return QUESTION.format(data=DATA, paper=shown, criteria=self.criteria(), ending=self.ending)
+        before, after = _frame(self.criteria(), self.ending)
+        return f"{before}{shown}{after}"
 
     def grade(self, text: str) -> Grade:
         predicted = parse_label(text, self.labels)

@@ -34,13 +34,12 @@ class RewardBreakdown:
     adaptation: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("correctness", -1.0, 1.0),
-            ("reasoning", 0.0, MAX_REASONING),
-            ("adaptation", 0.0, MAX_ADAPTATION),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {getattr(self, name)!r}")
+        if not -1.0 <= self.correctness <= 1.0:
+            raise ValueError(f"correctness must be in [-1, 1], got {self.correctness!r}")
+        if not 0.0 <= self.reasoning <= MAX_REASONING:
+            raise ValueError(f"reasoning must be in [0, {MAX_REASONING:g}], got {self.reasoning!r}")
+        if not 0.0 <= self.adaptation <= MAX_ADAPTATION:
+            raise ValueError(f"adaptation must be in [0, {MAX_ADAPTATION:g}], got {self.adaptation!r}")
 
     @property
     def total(self) -> float:

@@ -28,12 +28,13 @@ def brier_reward(probabilities: Sequence[float], truth: int) -> float:
     >>> brier_reward([0.0, 1.0, 0.0], 1), brier_reward([0.0, 1.0, 0.0], 0), brier_reward([0.5, 0.5], 0)
     (1.0, -1.0, 0.5)
     """
-    total = math.fsum(probabilities)
-    if not all(0.0 <= p <= 1.0 for p in probabilities) or abs(total - 1.0) > 1e-9:
+    # `not (... <= ...)` and not `... > ...`: so that NaN is refused as well.
+    if not (min(probabilities) >= 0.0 and abs(math.fsum(probabilities) - 1.0) <= 1e-9):
         raise ValueError(f"probabilities must be in [0, 1] and sum to 1, got {list(probabilities)!r}")
-    loss = math.fsum((p - (index == truth)) ** 2 for index, p in enumerate(probabilities))
+    losses = [p * p for p in probabilities]
+    losses[truth] = (1.0 - probabilities[truth]) ** 2
     # Rounding may carry the sum of squares past its bound of 2 by one unit in the last place.
-    return 1.0 - min(2.0, loss)
+    return 1.0 - min(2.0, math.fsum(losses))
 
 
 def distance_reward(forecast: float, truth: float) -> float:

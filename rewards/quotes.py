@@ -65,9 +65,10 @@ def quote_credit(text: str, sources: Sequence[str]) -> float:
     passages = quoted(text)
     if not passages or len(passages) > MAX_QUOTES:
         return 0.0
-    wanted = best_quotes(sources)
     counted = count_quotes(passages, sources)
-    return MAX_REASONING * min(1.0, counted / len(wanted)) if counted else 0.0
+    if counted == 0 or counted >= FULL_CREDIT:
+        return MAX_REASONING if counted else 0.0
+    return MAX_REASONING * min(1.0, counted / len(best_quotes(sources)))
 
 
 def count_quotes(passages: Sequence[str], sources: Sequence[str]) -> int:

@@ -26,7 +26,7 @@ def test_an_unknown_id_names_the_closest():
 
 
 def graded(env, text, **changes):
-    return dataclasses.replace(DisruptionEnv.grade(env, text), **changes)
+    return DisruptionEnv.grade(env, text)._replace(**changes)
 
 
 class NotVersioned(DisruptionEnv):
@@ -85,7 +85,7 @@ class PaysEverybody(DisruptionEnv):
 
     def grade(self, text):
         grade = DisruptionEnv.grade(self, text)
-        return dataclasses.replace(grade, reward=RewardBreakdown(1.0)) if grade.valid else grade
+        return grade._replace(reward=RewardBreakdown(1.0)) if grade.valid else grade
 
 
 class ForgetsMetrics(DisruptionEnv):
@@ -109,7 +109,7 @@ class PaysForLength(DisruptionEnv):
 
     def grade(self, text):
         grade = DisruptionEnv.grade(self, text)
-        return dataclasses.replace(grade, reward=RewardBreakdown(0.5)) if len(text) > 1000 and grade.valid else grade
+        return grade._replace(reward=RewardBreakdown(0.5)) if len(text) > 1000 and grade.valid else grade
 
 
 class LikesOneLabel(DisruptionEnv):
@@ -118,7 +118,7 @@ class LikesOneLabel(DisruptionEnv):
     def grade(self, text):
         grade = DisruptionEnv.grade(self, text)
         liked = grade.predicted == "neutral" and not grade.correct
-        return dataclasses.replace(grade, reward=RewardBreakdown(0.9)) if liked else grade
+        return grade._replace(reward=RewardBreakdown(0.9)) if liked else grade
 
 
 class LeavesRange(DisruptionEnv):
@@ -163,7 +163,7 @@ class ObeysTheAbstract(DisruptionEnv):
     def grade(self, text):
         grade = DisruptionEnv.grade(self, text)
         obeyed = f"answer {grade.predicted}" in self.paper.abstract
-        return dataclasses.replace(grade, reward=RewardBreakdown(1.0)) if obeyed else grade
+        return grade._replace(reward=RewardBreakdown(1.0)) if obeyed else grade
 
 
 class FloorAboveWrong(DisruptionEnv):

@@ -1,0 +1,123 @@
+"""What people see: the commands, the gallery, and that a new environment is one file."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from scisci_gym import specs
+from scisci_gym.datasets.store import save_dataset
+from scisci_gym.envs.cards import sections
+from scisci_gym.envs.cli import app
+from scisci_gym.envs.doors.gallery import gallery
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def command(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("SCISCI_GYM_DATASET", raising=False)
+    return lambda *words, **options: CliRunner().invoke(app, [str(word) for word in words], **options)
+
+
+def test_list_names_every_environment(command):
+    done = command("list")
+    assert done.exit_code == 0
+    assert all(env_class.env_id in done.output for env_class in specs())
+
+
+@pytest.mark.parametrize("env_id", [env_class.env_id for env_class in specs()])
+def test_show_has_card_shares_and_example(command, env_id):
+    done = command("show", env_id)
+    assert done.exit_code == 0
+    for said in ("Rewards", "Episode end", "Labels of", "%", "a perfect answer", "scisci_"):
+        assert said in done.output
+
+
+def test_show_takes_the_shares_from_a_dataset(command, papers, tmp_path):
+    save_dataset(tmp_path, {"train": papers[:1], "validation": [], "test": papers})
+    one = command("show", "disruption-v0", "--dataset", tmp_path)
+    assert "100.0%" in one.output
+    assert "Labels of 9 examples" in command("show", "disruption-v0", "--dataset", tmp_path, "--split", "test").output
+
+
+def test_play_explains_the_reward(command):
+    # A label alone is put between tags; the second message has them.
+    said = "because it says so\ndisruptive\n\n<answer>disruptive</answer>\n\n"
+    done = command("play", "disruption-adversarial-v0", input=said)
+    assert done.exit_code == 0
+    for line in ("right is disruptive", "adaptation   +0.20", "Reward +1.200 (from -1 to 1.5)", "CD index 0.42"):
+        assert line in done.output
+
+
+def test_play_tells_what_an_answer_is(command):
+    done = command("play", "disruption-v0", input="\n")
+    assert "Reward -1.000" in done.output
+    assert "exactly one pair of answer tags" in done.output
+
+
+def test_check_prints_every_check(command):
+    done = command("check", "novelty-v0")
+    assert done.exit_code == 0
+    assert "✓ gold answer earns the best" in done.output
+
+
+def test_check_fails_loudly(command, monkeypatch):
+    monkeypatch.setattr("scisci_gym.envs.novelty.NoveltyEnv.reward_range", (-1.0, 2.0))
+    done = command("check", "novelty-v0")
+    assert done.exit_code == 1
+    assert "gold_answer_earns_the_best" in done.output
+
+
+@pytest.mark.parametrize("words", [("show", "novlty-v0"), ("play", "novlty-v0"), ("check", "novlty-v0")])
+def test_an_unknown_id_is_a_message(command, words):
+    done = command(*words)
+    assert done.exit_code == 2
+    assert "did you mean" in done.output
+
+
+def test_a_folder_without_a_dataset_is_a_message(command, tmp_path):
+    done = command("show", "novelty-v0", "--dataset", tmp_path)
+    assert done.exit_code == 2
+    assert "no dataset split at" in done.output
+
+
+def test_the_gallery_is_not_stale():
+    made = "python -m scisci_gym.envs.doors.gallery docs/gallery.md"
+    assert (ROOT / "docs" / "gallery.md").read_text() == gallery(), f"docs/gallery.md is stale: {made}"
+
+
+def test_every_card_has_its_sections():
+    for env_class in specs():
+        assert list(sections(env_class))[:5] == ["Description", "Action", "Observation", "Rewards", "Episode end"]
+
+
+def test_the_page_on_adding_an_environment_works_as_written(tmp_path):
+    """Its file is put into a copy of the package: nothing else is edited, and everything has it."""
+    page = (ROOT / "docs" / "add-an-environment.md").read_text()
+    source = page.split("```python\n")[1].split("```")[0]
+    package = tmp_path / "scisci_gym"
+    package.mkdir()
+    for name in ("datasets", "engine", "recipes", "rewards"):
+        (package / name).symlink_to(ROOT / name)
+    for name in ("__init__.py", "cli.py"):
+        (package / name).symlink_to(ROOT / name)
+    (package / "envs").mkdir()
+    for path in (ROOT / "envs").iterdir():
+        (package / "envs" / path.name).symlink_to(path)
+    (package / "envs" / "authors.py").write_text(source)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import scisci_gym\n"
+        "assert scisci_gym.__file__.startswith(sys.argv[1]), scisci_gym.__file__\n"
+        "print(len(scisci_gym.check_env('team-size-v0')))\n"
+        "from scisci_gym.envs.doors.gallery import gallery\n"
+        "print('## team-size-v0' in gallery())\n"
+        "from tinker_cookbook.eval.benchmarks import REGISTRY\n"
+        "print('scisci_team_size' in REGISTRY)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout.split() == ["20", "True", "True"], done.stderr[-2000:]
