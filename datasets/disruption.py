@@ -212,6 +212,9 @@ def _count(
         year = years[p] - first_year
         low = starts[year + 1]
         high = starts[last if window < 0 else min(last, year + 1 + window)]
+        if low == high:
+            n_i[p], n_j[p], n_k[p] = 0, 0, 0
+            continue
         first, stop = ref_indptr[p], ref_indptr[p + 1]
         if stop - first > begins.size:
             begins = np.empty(2 * (stop - first), np.int64)
