@@ -17,6 +17,10 @@ from ..episodes import run_sync
 from ..registry import make
 from .sources import examples_of
 
+if not hasattr(vf, "MultiTurnEnv"):
+    # 0.2 and later have tasksets instead, and no `load_environment` in the module of an environment.
+    raise ImportError(f"this door is for verifiers 0.1, found {vf.__version__}: pip install 'verifiers>=0.1.9,<0.2'")
+
 ENV, REWARD, METRICS = "scisci_env", "scisci_reward", "scisci_metrics"
 
 
