@@ -102,7 +102,7 @@ class Scheduler(threading.Thread):
             result = job.run()
         except Exception as error:
             result = error
-        job.report(result)
+        _deliver(job, result)
 
     def _run_samples(self, batch: list[SampleJob]) -> None:
         try:
@@ -110,7 +110,7 @@ class Scheduler(threading.Thread):
         except Exception as error:
             results = [error] * len(batch)
         for job, result in zip(batch, results, strict=True):
-            job.report(result)
+            _deliver(job, result)
 
     def _gather(self) -> list[SampleJob]:
         with self._changed:
@@ -145,3 +145,12 @@ class Scheduler(threading.Thread):
             if ahead and max(ahead) - first + 1 > len(ahead):
                 return True
         return False
+
+
+def _deliver(job: Job | SampleJob, result: Any) -> None:
+    """Report a result; if that fails, report the failure. Nothing may end the thread that everybody waits for."""
+    try:
+        job.report(result)
+    except Exception as error:
+        logger.exception("a result could not be reported")
+        job.report(error)

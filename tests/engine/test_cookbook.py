@@ -44,10 +44,10 @@ def metrics(log_path: Path) -> list[dict[str, float]]:
 
 
 def test_rl_learns_and_the_policies_agree(tiny_model: Path, tmp_path: Path) -> None:
-    logged = run(tmp_path, tiny_model, 6, save_every=0)
+    logged = run(tmp_path, tiny_model, 12, save_every=0)
     rewards = [m["env/all/reward/total"] for m in logged]
-    assert len(rewards) == 6
-    assert max(rewards[-2:]) > rewards[0]
+    assert len(rewards) == 12
+    assert sum(rewards[-3:]) > sum(rewards[:3])
     assert max(abs(m["optim/kl_sample_train_v1"]) for m in logged) < 1e-5
 
 

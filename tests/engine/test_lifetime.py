@@ -42,13 +42,13 @@ def test_a_killed_server_is_resumed_exactly(tiny_model: Path, tmp_path: Path) ->
         assert engine.process is not None
         engine.process.kill()
         engine.process.wait()
-    with local_engine(checkpoints=tmp_path):
+    with local_engine(checkpoints=tmp_path) as engine:
         service = tinker.ServiceClient()
         resumed = service.create_training_client_from_state_with_optimizer(state).result()
         assert [step(resumed) for _ in range(2)] == uninterrupted
         again = resumed.save_state("one").result().path
         assert again != state
-        rest = tinker.RestClient()
+        rest = tinker.RestClient(base_url=engine.url, api_key=engine.api_key)
         assert rest.get_weights_info_by_tinker_path(weights).result().lora_rank == 4
         assert rest.get_training_run_by_tinker_path(state).result().lora_rank == 4
         sampler = service.create_sampling_client(model_path=weights).result()

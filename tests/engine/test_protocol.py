@@ -191,6 +191,7 @@ def test_fetched_promises_are_forgotten(client: Client, threaded: Engine, monkey
         client.done(client.post("forward_backward", forward_backward(model, seq + 1)))
     assert len(promises) >= 20
     monkeypatch.setattr("scisci_gym.engine.futures.KEEP_FETCHED", -1.0)
+    monkeypatch.setattr("scisci_gym.engine.futures.KEEP_UNFETCHED", -1.0)
     promises.sweep()
     assert len(promises) == 0
     assert not promises._by_key

@@ -14,6 +14,12 @@ from toy_data import random_tokens, supervised
 from scisci_gym.engine import Engine
 
 
+@pytest.fixture
+def rest(engine: Engine) -> tinker.RestClient:
+    """Named by its address: the SDK keeps one client for all that are not, even if the environment has changed since."""
+    return tinker.RestClient(base_url=engine.url, api_key=engine.api_key)
+
+
 def prompt_of(tokens: list[int]) -> types.ModelInput:
     return types.ModelInput.from_ints(tokens)
 
@@ -161,8 +167,9 @@ def test_state_is_restored_exactly(trainer: tinker.TrainingClient, service: tink
     assert fresh[2] != uninterrupted[2]
 
 
-def test_checkpoints_over_rest(trainer: tinker.TrainingClient, service: tinker.ServiceClient) -> None:
-    rest = tinker.RestClient()
+def test_checkpoints_over_rest(
+    trainer: tinker.TrainingClient, service: tinker.ServiceClient, rest: tinker.RestClient
+) -> None:
     path = trainer.save_state("one").result().path
     sampler_path = trainer.save_weights_for_sampler("two").result().path
     info = rest.get_weights_info_by_tinker_path(path).result()
@@ -189,7 +196,7 @@ def test_checkpoints_over_rest(trainer: tinker.TrainingClient, service: tinker.S
         service.create_training_client_from_state_with_optimizer(sampler_path).result()
 
 
-def test_names(service: tinker.ServiceClient, tiny_model: Path) -> None:
+def test_names(service: tinker.ServiceClient, rest: tinker.RestClient, tiny_model: Path) -> None:
     """A mapped name, the folder itself, and a name that means nothing."""
     prompt = prompt_of(random_tokens(10, 8))
     by_name = service.create_sampling_client(base_model="tiny").result()
@@ -197,7 +204,7 @@ def test_names(service: tinker.ServiceClient, tiny_model: Path) -> None:
     assert by_name.compute_logprobs(prompt).result() == by_path.compute_logprobs(prompt).result()
     with pytest.raises(tinker.NotFoundError, match="this server has 'tiny'"):
         service.create_sampling_client(base_model="Qwen/Qwen3-8B").result()
-    models = tinker.RestClient().get_server_capabilities().result().supported_models
+    models = rest.get_server_capabilities().result().supported_models
     assert [m.model_name for m in models] == ["tiny"]
 
 
