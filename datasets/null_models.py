@@ -12,7 +12,7 @@ from .kernel import kernel
 from .venue_pairs import VenuePairs, YearSlots, paper_ends, sort_and_bucket
 
 # Swap attempts per reference between two samples of the `switch` chain. The counts of consecutive samples correlate by
-# 0.02 with 1 and by less than 0.002 with 2 or more (benchmarks/README.md).
+# 0.03 with 1 attempt and by less than 0.003 with 2 or more (benchmarks/switch_mixing.py).
 SWEEPS = 5
 
 
