@@ -16,7 +16,7 @@ from scisci_gym.engine import Engine
 
 @pytest.fixture
 def rest(engine: Engine) -> tinker.RestClient:
-    """Named by its address: the SDK keeps one client for all that are not, even if the environment has changed since."""
+    """Named by its address: the SDK keeps one for all that are not, even if the environment has changed since."""
     return tinker.RestClient(base_url=engine.url, api_key=engine.api_key)
 
 

@@ -71,7 +71,7 @@ class QuestionsBuilder(RLDatasetBuilder):
 def config(model: str, log_path: str, steps: int, **options: Any) -> train.Config:
     """A run of `steps` steps of 4 groups of 4."""
     return train.Config(
-        learning_rate=1e-2,
+        learning_rate=2e-3,
         dataset_builder=QuestionsBuilder(model=model, steps=steps),
         model_name=model,
         recipe_name="engine_test",
