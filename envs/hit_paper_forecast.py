@@ -18,7 +18,7 @@ class HitPaperForecastEnv(ForecastEnv):
 
     Description
     -----------
-    Hits are rare, so a label would be a bad question: "ordinary" is right 19 times out of 20. A probability is not.
+    Hits are rare, so a label would be a bad question: "ordinary" is nearly always right. A probability is not.
 
     Action
     ------

@@ -12,14 +12,17 @@ from pathlib import Path
 import pytest
 import tinker
 from tinker_cookbook.completers import TinkerTokenCompleter, TokenCompleter, TokensWithLogprobs
+from tinker_cookbook.renderers import get_renderer
 from tinker_cookbook.rl import train
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 from tinker_cookbook.rl.rollouts import do_group_rollout, set_rollout_executor
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from scisci_gym import make, spec, specs
+from scisci_gym import Paper, make, spec, specs
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.engine import local_engine
 from scisci_gym.engine.init_model import init_model
+from scisci_gym.envs.adversarial import AdversarialDisruptionEnv
 from scisci_gym.envs.challengers import TinkerChallenger
 from scisci_gym.envs.episodes import run_sync
 from scisci_gym.envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
@@ -186,3 +189,21 @@ def test_a_model_on_the_engine_can_be_the_challenger(folder, engine):
     assert group.get_total_rewards() == [-1.0, -1.0]
     # Made in each process for itself: with its client it could not travel.
     assert pickle.loads(pickle.dumps(challenger)) == challenger
+
+
+def test_the_hello_world_works_with_tokens(folder):
+    """Any renderer of the cookbook, and its own adapter."""
+    paper = Paper(openalex_id="W1", title="On ice", abstract="Water flows uphill under it, we find.", cd_index=0.4)
+
+    async def run():
+        tokenizer = get_tokenizer(str(folder / "model"))
+        env = EnvFromMessageEnv(get_renderer("qwen3_instruct", tokenizer), AdversarialDisruptionEnv(paper))
+        observation, stop = await env.initial_observation()
+        shown = tokenizer.decode(observation.to_ints())
+        action = tokenizer.encode("<answer>disruptive</answer><|im_end|>", add_special_tokens=False)
+        return shown, stop, await env.step(action), await env.step(action)
+
+    shown, stop, first, last = asyncio.run(run())
+    assert "Title: On ice" in shown
+    assert len(stop) == 1
+    assert (first.episode_done, last.episode_done, last.reward) == (False, True, 1.2)
