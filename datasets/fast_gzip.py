@@ -2,52 +2,68 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 try:
-    from isal import isal_zlib
+    from isal import igzip, isal_zlib
 except ImportError:
-    isal_zlib = zlib
+    igzip, isal_zlib = gzip, zlib
 
-DAMAGED_ARCHIVE: tuple[type[Exception], ...] = (EOFError, zlib.error, isal_zlib.error)  # pyright: ignore
+DAMAGED_ARCHIVE: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error, isal_zlib.error)  # pyright: ignore
 """What reading a damaged archive may raise."""
-COMPRESSED_BYTES = 1 << 18
+COMPRESSED_BYTES = 1 << 16
 _GZIP = 16 + zlib.MAX_WBITS
 
 
 def gzip_blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
-    """Contents of a gzip file of one or more members, at most `size` bytes at a time.
-
-    Everything that comes before damage is handed out before the damage is raised, which the standard library's reader
-    does not do.
+    """Contents of a gzip file, at most `size` bytes at a time; what comes before damage comes before its exception.
 
     Raises
     ------
-    EOFError
-        If the file ends in the middle of a member.
+    EOFError, zlib.error, gzip.BadGzipFile
+        See `DAMAGED_ARCHIVE`.
     """
-    member = isal_zlib.decompressobj(_GZIP)
-    fresh = True
-    while data := stream.read(COMPRESSED_BYTES):
-        while data:
-            block = member.decompress(data, size)
-            fresh = False
-            if block:
-                yield block
-            if member.eof:
-                # Some writers pad the end of a file with zeros.
-                data, fresh = member.unused_data.lstrip(b"\0"), True
-                member = isal_zlib.decompressobj(_GZIP)
-            else:
-                data = member.unconsumed_tail
-    if not fresh:
-        raise EOFError("it ends in the middle")
+    given = 0
+    reader: Any = igzip.open(stream)
+    try:
+        while block := reader.read(size):
+            given += len(block)
+            yield block
+    except DAMAGED_ARCHIVE:
+        # The reader swallowed what it had decompressed of the last block. Once more, in small steps, for that.
+        stream.seek(0)
+        yield from _after(_careful_blocks(stream), given)
+        raise
 
 
 def read_gzip(path: Path) -> bytes:
     """Everything in a gzip file."""
     with path.open("rb") as stream:
         return b"".join(gzip_blocks(stream, 1 << 20))
+
+
+def _careful_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """Contents of a gzip file up to where it is damaged or ends."""
+    member = zlib.decompressobj(_GZIP)
+    while data := stream.read(COMPRESSED_BYTES):
+        while data:
+            try:
+                block = member.decompress(data)
+            except zlib.error:
+                return
+            yield block
+            data = member.unused_data
+            if member.eof:
+                member = zlib.decompressobj(_GZIP)
+
+
+def _after(blocks: Iterator[bytes], skipped: int) -> Iterator[bytes]:
+    for block in blocks:
+        rest = block[skipped:]
+        skipped = max(0, skipped - len(block))
+        if rest:
+            yield rest

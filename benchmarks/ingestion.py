@@ -1,0 +1,116 @@
+"""How fast and how large ingestion is.
+
+``python benchmarks/ingestion.py speed DIR`` reads a snapshot folder with `gzip` + `orjson.loads` and with
+`shards.convert` (parquet written), in turn, in one process: CPU seconds, medians and their ratio.
+
+``python benchmarks/ingestion.py memory DIR`` converts the first part of a snapshot, and it many times over, each in
+a process of its own: peak memory.
+
+``python benchmarks/ingestion.py sciscinet ROWS`` writes a made-up SciSciNet file and builds a dataset from it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import orjson
+
+
+def speed(folder: Path, rounds: int = 7) -> None:
+    """CPU seconds of both readers."""
+    from scisci_gym.datasets.shards import convert
+    from scisci_gym.datasets.snapshot import parts_of
+
+    parts = parts_of(folder)
+    seconds: dict[str, list[float]] = {"gzip + orjson.loads": [], "parquet shards": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        # Compiles, or loads, the kernels.
+        convert(parts, Path(scratch) / "warm", workers=1, progress=False)
+        for at in range(rounds):
+            begin = time.process_time()
+            for part in parts:
+                with gzip.open(part.path) as stream:
+                    for line in stream:
+                        orjson.loads(line)
+            middle = time.process_time()
+            convert(parts, Path(scratch) / str(at), workers=1, progress=False)
+            seconds["gzip + orjson.loads"].append(middle - begin)
+            seconds["parquet shards"].append(time.process_time() - middle)
+    for name, found in seconds.items():
+        print(f"{name:20} {statistics.median(found):.3f} s CPU (median of {rounds}, {min(found):.3f}-{max(found):.3f})")
+    ratios = [ours / theirs for theirs, ours in zip(*seconds.values(), strict=True)]
+    print(f"{'ratio':20} {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+
+
+def memory(folder: Path) -> None:
+    """Peak memory for one part and for many times as much."""
+    from scisci_gym.datasets.snapshot import parts_of
+
+    part = parts_of(folder)[0].path
+    for times in (1, 8, 32):
+        with tempfile.TemporaryDirectory() as scratch:
+            big = Path(scratch) / "works" / "part_0000.gz"
+            big.parent.mkdir()
+            with big.open("wb") as stream:
+                for _ in range(times):
+                    with part.open("rb") as source:
+                        shutil.copyfileobj(source, stream)
+            peak = _peak("convert", str(big.parent), str(Path(scratch) / "shards"))
+            print(f"{times:2} x {part.name}: {big.stat().st_size / 1e6:6.1f} MB compressed, peak {peak / 1e6:,.0f} MB")
+
+
+def sciscinet(rows: int) -> None:
+    """Time and peak memory of a SciSciNet build."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "datasets"))
+    from sciscinet_file import write_sciscinet
+
+    with tempfile.TemporaryDirectory() as scratch:
+        file, links = write_sciscinet(Path(scratch) / "papers.parquet", rows)
+        begin = time.monotonic()
+        peak = _peak("sciscinet-build", str(file), str(links), str(Path(scratch) / "out"))
+        seconds = time.monotonic() - begin
+        print(f"{rows:,} rows, {file.stat().st_size / 1e6:.0f} MB: {seconds:.0f} s, peak {peak / 1e6:,.0f} MB")
+
+
+def _peak(*arguments: str) -> int:
+    """Peak memory in bytes of this script run with `arguments`."""
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=True)
+    return int(done.stdout.split()[-1]) * 1024
+
+
+def _run(what: str, *arguments: str) -> None:
+    if what == "convert":
+        from scisci_gym.datasets.shards import convert
+        from scisci_gym.datasets.snapshot import parts_of
+
+        convert(parts_of(Path(arguments[0])), Path(arguments[1]), workers=1, progress=False)
+    else:
+        from scisci_gym.datasets.build import BuildOptions
+        from scisci_gym.datasets.sciscinet import build_sciscinet
+
+        build_sciscinet(
+            Path(arguments[0]), Path(arguments[2]), BuildOptions(), fields=Path(arguments[1]), progress=False
+        )
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["speed", folder]:
+            speed(Path(folder))
+        case ["memory", folder]:
+            memory(Path(folder))
+        case ["sciscinet", rows]:
+            sciscinet(int(rows))
+        case ["convert" | "sciscinet-build", *_]:
+            _run(*sys.argv[1:])
+        case _:
+            raise SystemExit(__doc__)
