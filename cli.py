@@ -5,7 +5,7 @@ import typer
 from .datasets.build_cli import app as build_app
 from .datasets.data_cli import app as data_app
 from .datasets.labels_cli import labels
-from .engine.cli import app as engine_app
+from .engine.cli import serve
 from .envs import cli as environments
 from .recipes import cli as recipes
 
@@ -24,7 +24,13 @@ RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(recipes.train)
 app.command("eval", rich_help_panel="Training")(recipes.evaluate)
 app.command(rich_help_panel="Training")(recipes.demo)
-app.add_typer(engine_app, name="engine", rich_help_panel="Training")
+
+engine = typer.Typer(
+    no_args_is_help=True, help="A Tinker-compatible engine on this machine, and tiny models to run on it."
+)
+engine.command()(serve)
+engine.command("init-model")(recipes.init_model)
+app.add_typer(engine, name="engine", rich_help_panel="Training")
 
 
 @app.callback()

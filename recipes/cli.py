@@ -1,4 +1,4 @@
-"""`scisci-gym train`, `eval` and `demo`: the recipes from the command line."""
+"""`scisci-gym train`, `eval`, `demo` and `engine init-model`: the recipes from the command line."""
 
 from __future__ import annotations
 
@@ -61,6 +61,54 @@ def evaluate(
         console = Console(highlight=False)
         console.print(score_table(baselines, [result], split))
         console.print(f"written to {run / f'eval_{split}.json'}")
+
+    stop_on_bad_input(act)
+
+
+def init_model(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write the model to, as Hugging Face files.")],
+    corpus: Annotated[Path, typer.Option(help="Dataset that `scisci-gym build` wrote.")],
+    works: Annotated[
+        Path | None, typer.Option(help="Works the dataset was built from: more unlabelled text than its papers.")
+    ] = None,
+    prompt: Annotated[str, typer.Option(help="Prompt of the environment to pre-train on: short or full.")] = "short",
+    steps: Annotated[int, typer.Option(help="Steps of a round of pre-training; up to three rounds.")] = 700,
+    vocab_size: Annotated[int, typer.Option(help="Tokens; 1024 suits the synthetic corpus, 3000 real text.")] = 1024,
+    hidden_size: Annotated[int, typer.Option(help="Width of the model.")] = 128,
+    layers: Annotated[int, typer.Option(help="Layers of the model.")] = 2,
+    seed: Annotated[int, typer.Option(help="Of weights, order and answers.")] = 0,
+) -> None:
+    """Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.
+
+    It reads only what was published when training ends, and no label; validation labels decide, through a linear probe
+    of its hidden states, whether another round is needed. Exit status 1 if the probe was never good enough.
+    """
+    from ..datasets.snapshot import read_works
+    from .tiny_model import init_tiny_model, works_of
+
+    def act() -> None:
+        table = works_of(corpus) if works is None else read_works(works)[0]
+        report = init_tiny_model(
+            out,
+            table,
+            corpus,
+            options={"prompt": prompt},
+            seed=seed,
+            progress=True,
+            steps=steps,
+            vocab_size=vocab_size,
+            hidden_size=hidden_size,
+            intermediate_size=3 * hidden_size,
+            layers=layers,
+        )
+        score = report.probe_scores[-1]
+        verdict = "reached" if report.reached else "missed"
+        typer.echo(
+            f"{out}: {report.parameters:,} parameters, {report.vocab_size:,} tokens, loss {report.losses[-1][1]:.2f}, "
+            f"linear probe {score:.3f} ({verdict} {report.probe_target:.3f})"
+        )
+        if not report.reached:
+            raise typer.Exit(1)
 
     stop_on_bad_input(act)
 

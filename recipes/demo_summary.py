@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -36,9 +35,9 @@ def score_table(
     """Scores for a terminal of 80 columns. Policies answer greedily; the last column is macro-F1 at temperature 1."""
     papers = policies[0].greedy.n
     title = f"{split} split, {papers:,} papers (± half a 95 % bootstrap interval)"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for heading in ("", "accuracy", "macro-F1", "MCC", "sampled"):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=True, header_style="dim")
     for name, accuracy, macro_f1, mcc, sampled in score_rows(baselines, policies):
         cells = (accuracy.brief, macro_f1.brief, mcc.brief, f"{sampled.value:.3f}" if sampled else "")
         table.add_row(name, *cells, style="bold" if name.startswith("RL") else None)
@@ -50,7 +49,7 @@ def score_table(
 def verdict(result: DemoResult) -> list[str]:
     """Plain sentences on what the run shows. "Better" needs intervals that do not overlap."""
     start, supervised, learned = (policy.greedy.macro_f1 for policy in result.policies)
-    linear = result.baselines["TF-IDF + logistic regression"].macro_f1
+    linear = result.baselines["TF-IDF + logistic"].macro_f1
     sentences = []
     if result.card.get("ceiling"):
         best = result.card["ceiling"]["test"]["macro_f1"]
@@ -61,7 +60,7 @@ def verdict(result: DemoResult) -> list[str]:
     else:
         sentences.append(f"RL went from macro-F1 {start.value:.3f} to {learned.value:.3f}.")
     sentences.append(f"RL is {_compared(learned, supervised)} SFT on the labels ({supervised.value:.3f}).")
-    sentences.append(f"RL is {_compared(learned, linear)} TF-IDF + logistic regression ({linear.value:.3f}).")
+    sentences.append(f"RL is {_compared(learned, linear)} TF-IDF + logistic ({linear.value:.3f}).")
     return sentences
 
 

@@ -108,7 +108,7 @@ def evaluate_baselines(dataset: str, labels: tuple[str, ...], seed: int = 0, spl
     predicted = {
         "majority class": majority(truth["train"], n),
         "class prior": prior(truth["train"], n, seed),
-        "TF-IDF + logistic regression": linear,
+        "TF-IDF + logistic": linear,
     }
     return {name: score(truth[split], answers, labels, seed) for name, answers in predicted.items()}
 

@@ -24,7 +24,7 @@ class Score:
     @property
     def brief(self) -> str:
         """Value and half the width of the interval, for tables that have to fit a terminal."""
-        return f"{self.value:.3f} ±{(self.high - self.low) / 2:.3f}"
+        return f"{self.value:.3f} ±{(self.high - self.low) / 2:.2f}"
 
 
 @dataclass(frozen=True)

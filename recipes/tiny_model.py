@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..datasets.paper import Paper
+from ..datasets.snapshot import read_works
 from ..datasets.store import load_card, load_papers
 from ..engine.init_model import InitReport, init_model
 from ..envs.answers import format_answer
@@ -57,6 +58,24 @@ def init_tiny_model(
         probe=probe,
         progress=progress,
         **sizes,
+    )
+
+
+def works_of(dataset: Path) -> pa.Table:
+    """The works behind a dataset where they lie beside it (a synthetic corpus), otherwise its own training papers."""
+    source = dataset / "source" / "works"
+    if source.is_dir():
+        return read_works(source, progress=False)[0]
+    papers = load_papers(dataset, "train")
+    return pa.table(
+        {
+            "work_id": [int(paper.openalex_id[1:]) for paper in papers],
+            "title": [paper.title for paper in papers],
+            "abstract": [paper.abstract for paper in papers],
+            "publication_year": [paper.publication_year for paper in papers],
+            "field": [paper.primary_field for paper in papers],
+            "venue": [paper.venue for paper in papers],
+        }
     )
 
 

@@ -28,7 +28,7 @@ def test_results_are_complete(finished: tuple[Path, DemoResult]) -> None:
     out, result = finished
     stored = json.loads((out / "results.json").read_text())
     assert stored == json.loads(json.dumps(result.to_json()))
-    assert set(stored["baselines"]) == {"majority class", "class prior", "TF-IDF + logistic regression"}
+    assert set(stored["baselines"]) == {"majority class", "class prior", "TF-IDF + logistic"}
     test_papers = result.card["splits"]["test"]["papers"]
     assert all(policy.greedy.n == test_papers == len(policy.answers) for policy in result.policies)
     assert stored["chosen_step"] in (2, 4)
