@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from .inverted_index import abstract_texts, reference_lists
 from .paper import FIRST_YEAR, LAST_YEAR
-from .works import DAMAGE, WORKS_SCHEMA, UnusableWork, checked_node, count, normalised_doi, short_id, text, work_row
+from .works import DAMAGE, WORKS_SCHEMA, UnusableWork, checked_node, normalised_doi, short_id, text, work_row
 
 _NULL = msgspec.Raw(b"null")
 
@@ -134,7 +134,7 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
         "is_paratext": [work.is_paratext is True or work.type == "paratext" for work in works],
         "is_retracted": [work.is_retracted is True for work in works],
         "authors_count": [0 if work.authorships is None else len(work.authorships) for work in works],
-        "cited_by_count": [count(work.cited_by_count) for work in works],
+        "cited_by_count": [n if (n := work.cited_by_count) is not None and 0 <= n < 2**62 else 0 for work in works],
         "referenced_works": reference_lists([work.referenced_works for work in works]),
     }
     dropped.update(reasons)
@@ -147,16 +147,18 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
 
 def _plain_nodes(works: list[_Work]) -> tuple[pa.Array, np.ndarray] | None:
     """Ids and years of a block in which every record passes `checked_node`, all at once; None for any other block."""
-    ids = reference_lists([b'["%b"]' % work.id.encode() for work in works])
+    joined = '","'.join([work.id for work in works])
+    ids = reference_lists([b'["%b"]' % joined.encode()]).flatten()
     years = np.array([work.publication_year for work in works], np.int64)
     updated = _Once(lambda date: int(date[:4]) if date is not None and date[:4].isdecimal() else LAST_YEAR)
     limits = np.array([updated[work.updated_date] for work in works], np.int64) + 1
     plain = (
-        len(ids.flatten()) == len(works)
+        len(ids) == len(works)
+        and joined.count('"') == 2 * (len(works) - 1)
         and not any(work.is_xpac for work in works)
         and bool(((years >= FIRST_YEAR) & (years <= np.minimum(limits, LAST_YEAR))).all())
     )
-    return (ids.flatten(), years.astype(np.int32)) if plain else None
+    return (ids, years.astype(np.int32)) if plain else None
 
 
 def _checked_nodes(works: list[_Work], reasons: Counter[str]) -> tuple[list[_Work], tuple[list[int], list[int]]]:
