@@ -1,4 +1,7 @@
-"""Environments. Every module of this folder is imported, so that adding an environment edits nothing."""
+"""Environments. Every module of this folder is imported, so that adding an environment edits nothing.
+
+Not so those of `doors/`: they need packages that do not have to be there.
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules

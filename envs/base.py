@@ -30,6 +30,8 @@ class SciSciEnv(MessageEnv):
     """(floor, best). The floor is also what an episode earns that ends early or cannot be parsed."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The values that `gold_label` can have."""
+    presentations: ClassVar[int] = 1
+    """How many neighbours among the benchmark's examples are one question, shown in several ways."""
     ungraded: ClassVar[Mapping[str, float]] = {"correct": 0.0, "format_valid": 0.0}
     """Metrics of an episode that ended before it was graded. Without them a metric would be an average over finished
     answers only, and a policy that is cut off whenever it is unsure would look good."""

@@ -90,14 +90,18 @@ class SciSciBenchmark(BenchmarkBuilder):
                 f"benchmark {self.name} needs a dataset: set {DATASET_VARIABLE} to a folder that `scisci-gym build` "
                 f"wrote, or pass SciSciBenchmark({self.env_id!r}, {self.name!r}, dataset=...)"
             )
-        examples = spec(self.env_id).benchmark_examples(load_papers(folder, self.split))
+        env_class = spec(self.env_id)
+        examples = env_class.benchmark_examples(load_papers(folder, self.split))
         if not examples:
             raise ValueError(
                 f"benchmark {self.name}: no paper of {folder} ({self.split}) has a label {self.env_id} grades"
             )
         if max_examples is not None and max_examples < len(examples):
-            # Evenly spread over time, not the oldest ones.
-            examples = [examples[at * len(examples) // max_examples] for at in range(max_examples)]
+            # Evenly spread over time, not the oldest ones; and whole questions, such as both orders of a pair.
+            size = env_class.presentations
+            questions, wanted = len(examples) // size, max(1, max_examples // size)
+            starts = [at * questions // wanted * size for at in range(wanted)]
+            examples = [example for start in starts for example in examples[start : start + size]]
         return [make(self.env_id, *example, **self.options) for example in examples]
 
     def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:

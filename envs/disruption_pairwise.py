@@ -79,6 +79,7 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
 
     env_id = "disruption-pairwise-v0"
     labels = ("first", "second")
+    presentations = 2
 
     def __init__(self, first: Paper, second: Paper, *, prompt: str = "full", references: bool = False):
         super().__init__(first, second)

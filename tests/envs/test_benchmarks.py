@@ -111,6 +111,9 @@ def test_rates_of_a_kind_of_challenge_are_about_that_kind(folder, byte_renderer)
 def test_both_orders_of_a_pair_and_evenly_spread_subsets(folder):
     pairwise = next(env_class for env_class in ENVS if "pairwise" in env_class.env_id)
     assert len(benchmark_of(pairwise, folder).episodes()) == 6
+    subset = benchmark_of(pairwise, folder).episodes(max_examples=5)
+    assert [env.papers for env in subset[1::2]] == [env.papers[::-1] for env in subset[::2]]
+    assert len(subset) == 4
     disruption = next(env_class for env_class in ENVS if env_class.env_id == "disruption-v0")
     chosen = benchmark_of(disruption, folder).episodes(max_examples=3)
     assert [env.papers[0].publication_year for env in chosen] == [2003, 2008, 2012]
