@@ -32,8 +32,8 @@ from .labelling import LabelRules, label_papers
 from .lexicon import FIELDS, FILLER, TOPICS, cue_words
 from .paper import DISRUPTION_LABELS
 
-CUE_SHARE, TOPIC_SHARE = 0.3, 0.2
-OWN_CUE = 0.9
+CUE_SHARE, TOPIC_SHARE = 0.45, 0.15
+OWN_CUE = 0.95
 FIRST_WORK = 7_000_000_001
 BREAKING, BUILDING, PLAIN = range(3)
 # Plain papers are never short of citations, the others lose some at the cuts: these shares even the labels out.
