@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import chz
-from tinker_cookbook.renderers import Message, Renderer, get_renderer
+from tinker_cookbook.renderers import Message, Renderer
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, RLDataset, RLDatasetBuilder
-from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from toy_data import make_prompts
 
 from scisci_gym.engine import local_engine
-from scisci_gym.engine.tokenizer_lock import lock_tokenizer
+from scisci_gym.envs.groups import renderer_of
 
 
 class LongAnswer(MessageEnv):
@@ -64,7 +63,7 @@ class QuestionsBuilder(RLDatasetBuilder):
     steps: int
 
     async def __call__(self) -> tuple[RLDataset, None]:
-        renderer = get_renderer("qwen3_instruct", lock_tokenizer(get_tokenizer(self.model)))  # pyright: ignore
+        renderer = renderer_of("qwen3_instruct", self.model)
         return Questions(self.steps, renderer), None
 
 
