@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from .chat_tokenizer import train_tokenizer
 from .devices import choose_threads
@@ -177,6 +178,8 @@ def _target(probe: Labelled | Probe | None, target: float | None) -> float | Non
 
 def _save(out: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, report: InitReport) -> None:
     out.mkdir(parents=True, exist_ok=True)
+    # A bar over the one shard of a model of this size is noise.
+    disable_progress_bar()
     tokenizer.save_pretrained(out)
     model.save_pretrained(out)
     (out / "init_report.json").write_text(json.dumps(asdict(report), indent=1))
