@@ -15,7 +15,7 @@ from .null_models import expected_counts, sampled_moments
 from .venue_pairs import checked_venues, venue_pairs, year_slots
 
 NULLS = ("shuffle", "switch")
-DEFAULT_SAMPLES = {"shuffle": 400, "switch": 400}
+DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
 
 
 class _Columns(NamedTuple):
