@@ -147,14 +147,12 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
 
 def _plain_nodes(works: list[_Work]) -> tuple[pa.Array, np.ndarray] | None:
     """Ids and years of a block in which every record passes `checked_node`, all at once; None for any other block."""
-    joined = '","'.join([work.id for work in works])
-    ids = reference_lists([b'["%b"]' % joined.encode()]).flatten()
+    ids = reference_lists([orjson.dumps([work.id for work in works])]).flatten()
     years = np.array([work.publication_year for work in works], np.int64)
     updated = _Once(lambda date: int(date[:4]) if date is not None and date[:4].isdecimal() else LAST_YEAR)
     limits = np.array([updated[work.updated_date] for work in works], np.int64) + 1
     plain = (
         len(ids) == len(works)
-        and joined.count('"') == 2 * (len(works) - 1)
         and not any(work.is_xpac for work in works)
         and bool(((years >= FIRST_YEAR) & (years <= np.minimum(limits, LAST_YEAR))).all())
     )

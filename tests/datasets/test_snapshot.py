@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import shutil
 from collections import Counter
 
 import pyarrow as pa
@@ -192,16 +191,20 @@ def test_a_stop_in_the_middle_of_a_part_leaves_the_finished_ones(tmp_path, snaps
 
 
 @pytest.mark.slow
-def test_several_processes_write_the_same_shards(tmp_path, snapshot_of):
+def test_several_processes_write_the_same_shards_and_stop_at_damage(tmp_path, snapshot_of):
     three_parts(tmp_path / "works", snapshot_of)
     parts = parts_of(tmp_path)
     one = convert(parts, tmp_path / "one", workers=1, progress=False)
-    two = convert(parts, tmp_path / "two", workers=2, progress=False)
-    assert [shard.path.read_bytes() for shard in one] == [shard.path.read_bytes() for shard in two]
-    shutil.copytree(tmp_path / "works", tmp_path / "broken")
-    (tmp_path / "broken" / "updated_date=2026-01-02" / "part_0000.gz").write_bytes(b"no gzip")
+    part = tmp_path / "works" / "updated_date=2026-01-02" / "part_0000.gz"
+    whole = part.read_bytes()
+    part.write_bytes(b"no gzip")
     with pytest.raises(BadInput, match="is damaged"):
-        convert(parts_of(tmp_path / "broken"), tmp_path / "three", workers=2, progress=False)
+        convert(parts_of(tmp_path), tmp_path / "two", workers=2, progress=False)
+    done = sorted(path.name for path in (tmp_path / "two").glob("*.parquet"))
+    assert "part-00001.parquet" not in done
+    part.write_bytes(whole)
+    two = convert(parts_of(tmp_path), tmp_path / "two", workers=1, progress=False)
+    assert [shard.path.read_bytes() for shard in one] == [shard.path.read_bytes() for shard in two]
 
 
 def test_ray_spreads_the_parts(tmp_path, snapshot_of):

@@ -28,7 +28,7 @@ def corpora(tmp_path_factory):
     for seed in range(4):
         folder = tmp_path_factory.mktemp(f"corpus-{seed}")
         works, _ = read_works(
-            write_synthetic_works(folder, SyntheticCorpus(papers=6000, seed=seed), LabelRules()), progress=False
+            write_synthetic_works(folder, SyntheticCorpus(papers=4000, seed=seed), LabelRules()), progress=False
         )
         cd = cd_index(citation_graph(works))
         made.append((works, [None if np.isnan(value) else disruption_label(value) for value in cd.tolist()]))
