@@ -25,13 +25,16 @@ class Client:
     def __init__(self, write):
         self.write, self.calls = write, 0
 
-    async def sample_async(self, prompt, num_samples, sampling_params):
+    async def sample_async(self, prompt, num_samples, sampling_params, **_):
         self.calls += 1
         text = self.write(bytes(prompt.to_ints()).decode())
         tokens = list((text or "cut").encode())
         reason = "stop" if text is not None else "length"
-        sequence = SimpleNamespace(stop_reason=reason, tokens=tokens, logprobs=[0.0] * len(tokens))
+        sequence = SimpleNamespace(sequence_id="1", stop_reason=reason, tokens=tokens, logprobs=[0.0] * len(tokens))
         return SimpleNamespace(sequences=[sequence])
+
+    # Its name since cookbook 0.6.
+    sample = sample_async
 
 
 @pytest.fixture
