@@ -31,7 +31,7 @@ class Client:
         tokens = list((text or "cut").encode())
         reason = "stop" if text is not None else "length"
         sequence = SimpleNamespace(sequence_id="1", stop_reason=reason, tokens=tokens, logprobs=[0.0] * len(tokens))
-        return SimpleNamespace(sequences=[sequence])
+        return SimpleNamespace(sequences=[sequence], prompt_cache_hit_tokens=0)
 
     # Its name since cookbook 0.6.
     sample = sample_async
