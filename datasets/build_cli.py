@@ -114,7 +114,7 @@ def openalex(
     max_focal: Annotated[int, typer.Option(help="Focal papers at most.")] = 200,
     max_cited: Annotated[
         int | None,
-        typer.Option(help="Skip what cites works cited more often; papers that cite those get no label."),
+        typer.Option(help="Skip what cites works cited more often; papers citing those get no label."),
     ] = None,
     budget: Annotated[float | None, typer.Option(help="Dollars this run may spend.")] = None,
     patience: Annotated[float, typer.Option(help="Longest pause, in seconds, that the API may ask for.")] = 120.0,
@@ -135,10 +135,9 @@ def openalex(
     def run() -> dict[str, Any] | None:
         # A neighbourhood is not the literature of a year, which novelty scores compare with: only when asked for.
         build_options = options(novelty=bool(options.keywords["novelty"]))
-        wanted = Wanted(
-            query, () if seeds is None else read_seeds(seeds), from_year, to_year, max_focal, build_options.rules.window,
-            max_cited,
-        )  # fmt: skip
+        window = build_options.rules.window
+        seeded = () if seeds is None else read_seeds(seeds)
+        wanted = Wanted(query, seeded, from_year, to_year, max_focal, window, max_cited)
         return run_openalex(
             wanted, out, build_options, base_url=base_url, budget=budget,
             patience=patience, dry_run=dry_run, quiet=quiet, backoff=backoff,
