@@ -1,6 +1,6 @@
 """Gymnasium door: ``gymnasium.make("scisci/Disruption-v0")``. Needs ``pip install 'scisci-gym[gymnasium]'``.
 
-Gymnasium finds the environments through the entry point of the installed package. Texts go in, texts come out.
+Importing `scisci_gym` registers the environments where Gymnasium is installed. Texts go in, texts come out.
 """
 
 from __future__ import annotations
