@@ -34,6 +34,7 @@ from .tiny_model import init_tiny_model
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
 OPTIONS_TEXT = "prompt=short"
 MAX_TOKENS = 12
+SFT_BATCH = 32
 # The start of RL: rows with random labels, enough to make the answer format sure and far too few to learn by heart.
 FORMAT_ROWS, FORMAT_RATE = 480, 5e-4
 # Real abstracts have more words, and more to say about each other, than made-up ones.
@@ -67,8 +68,8 @@ class DemoSettings:
     group_size: int = 8
     rl_rate: float = 2e-3
     lora_rank: int = 16
-    sft_epochs: int = 4
-    sft_rate: float = 1e-3
+    sft_epochs: int = 8
+    sft_rate: float = 2e-3
     pretraining_steps: int = 700
     eval_every: int = 10
 
@@ -255,6 +256,7 @@ class Demo:
             lora_rank=self.settings.lora_rank,
             learning_rate=rate,
             num_epochs=epochs,
+            batch_size=SFT_BATCH,
             seed=self.settings.seed,
             log_path=str(folder),
         )
