@@ -47,7 +47,7 @@ def score_table(
 
 
 def verdict(result: DemoResult) -> list[str]:
-    """Plain sentences on what the run shows. "Better" needs intervals that do not overlap."""
+    """Plain sentences on what the run shows. "Better than" needs intervals that do not overlap."""
     start, supervised, learned = (policy.greedy.macro_f1 for policy in result.policies)
     linear = result.baselines["TF-IDF + logistic"].macro_f1
     sentences = []
@@ -69,8 +69,9 @@ def _compared(one: Score, other: Score) -> str:
         return "better than"
     if one.high < other.low:
         return "worse than"
-    direction = "below" if one.value < other.value else "above"
-    return f"not clearly different from (a little {direction})"
+    if round(one.value, 3) == round(other.value, 3):
+        return "level with"
+    return f"not clearly different from (a little {'below' if one.value < other.value else 'above'})"
 
 
 def print_summary(result: DemoResult, report: Path, out: Path, console: Console) -> None:
