@@ -37,8 +37,8 @@ MAX_TOKENS = 12
 SFT_BATCH = 32
 # The start of RL: rows with random labels, enough to make the answer format sure and far too few to learn by heart.
 FORMAT_ROWS, FORMAT_RATE = 480, 5e-4
-# Real abstracts have more words, and more to say about each other, than made-up ones.
-REAL_MODEL = {"vocab_size": 3000}
+# Real abstracts are three times as long as made-up ones and have more words: a step takes longer, a round is shorter.
+MADE_UP, REAL = {"steps": 700}, {"steps": 400, "vocab_size": 3000, "max_rounds": 2}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class DemoSettings:
         None: threshold for the synthetic corpus, quantile for real works.
     rl_steps, groups, group_size, rl_rate : the RL run
     sft_epochs, sft_rate : the supervised baseline
-    pretraining_steps : one round of pre-training; there are up to three
+    pretraining_steps : steps of a round of pre-training; None for what suits the corpus
     """
 
     seed: int = 0
@@ -70,7 +70,7 @@ class DemoSettings:
     lora_rank: int = 16
     sft_epochs: int = 8
     sft_rate: float = 2e-3
-    pretraining_steps: int = 700
+    pretraining_steps: int | None = None
     eval_every: int = 10
 
     @property
@@ -225,14 +225,15 @@ class Demo:
     def _tiny_model(self) -> dict[str, Any]:
         report = self.model / "init_report.json"
         if not report.is_file():
-            sizes = REAL_MODEL if self.settings.works else {}
+            sizes: dict[str, Any] = {**(REAL if self.settings.works else MADE_UP)}
+            if self.settings.pretraining_steps is not None:
+                sizes["steps"] = self.settings.pretraining_steps
             init_tiny_model(
                 self.model,
                 self._works(),
                 self.data,
                 options=ENV_OPTIONS,
                 seed=self.settings.seed,
-                steps=self.settings.pretraining_steps,
                 progress=self.console.is_terminal,
                 **sizes,
             )
