@@ -45,10 +45,11 @@ def metrics(log_path: Path) -> list[dict[str, float]]:
 
 def test_rl_learns_and_the_policies_agree(tiny_model: Path, tmp_path: Path) -> None:
     logged = run(tmp_path, tiny_model, 12, save_every=0)
-    rewards = [m["env/all/reward/total"] for m in logged]
+    # Newer cookbooks end with a row of their own.
+    rewards = [m["env/all/reward/total"] for m in logged if "env/all/reward/total" in m]
     assert len(rewards) == 12
     assert sum(rewards[-4:]) > sum(rewards[:4]), rewards
-    assert max(abs(m["optim/kl_sample_train_v1"]) for m in logged) < 1e-5
+    assert max(abs(m["optim/kl_sample_train_v1"]) for m in logged if "optim/kl_sample_train_v1" in m) < 1e-5
 
 
 def test_a_killed_rl_run_resumes_as_if_nothing_had_happened(tiny_model: Path, tmp_path: Path) -> None:
@@ -78,7 +79,11 @@ def test_a_killed_rl_run_resumes_as_if_nothing_had_happened(tiny_model: Path, tm
 @pytest.mark.parametrize(
     "options",
     [
-        {"async_config": train.AsyncConfig(max_steps_off_policy=1, groups_per_batch=4)},
+        # From cookbook 0.6 on, async runs default to stable_reinforce, which the engine refuses.
+        {
+            "async_config": train.AsyncConfig(max_steps_off_policy=1, groups_per_batch=4),
+            "loss_fn": "importance_sampling",
+        },
         {"stream_minibatch_config": train.StreamMinibatchConfig(groups_per_batch=4, num_minibatches=2)},
         {"loss_fn": "ppo", "num_substeps": 2},
     ],
