@@ -123,7 +123,7 @@ def demo(
     ] = None,
     window: Annotated[int, typer.Option(help="Years after publication whose citations count.")] = 5,
     seed: Annotated[int, typer.Option(help="Decides corpus, model, order and sampling.")] = 0,
-    rl_steps: Annotated[int, typer.Option(help="Steps of reinforcement learning.")] = 120,
+    rl_steps: Annotated[int | None, typer.Option(help="Steps of RL (default: 120, on real works 60).")] = None,
     engine: Engine = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what is in --out first.")] = False,
 ) -> None:

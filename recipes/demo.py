@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,26 @@ MADE_UP, REAL = {"steps": 700}, {"steps": 400, "vocab_size": 3000, "max_rounds":
 
 
 @dataclass(frozen=True)
+class RLPlan:
+    """Where RL starts from (a run of the demo), how long it goes on, and how fast."""
+
+    start: str
+    steps: int
+    groups: int
+    rate: float
+
+    @property
+    def policy_name(self) -> str:
+        return f"RL from {'SFT' if self.start == 'sft' else 'the start'}"
+
+
+# On the synthetic corpus RL finds everything by itself. On real text, where the signal is weak, that collapses to one
+# label: it starts from SFT, more slowly and with more groups a step.
+RL_MADE_UP = RLPlan("start", steps=120, groups=16, rate=2e-3)
+RL_REAL = RLPlan("sft", steps=60, groups=32, rate=3e-4)
+
+
+@dataclass(frozen=True)
 class DemoSettings:
     """What a demo run is. Two runs with the same settings on the same machine give the same results.
 
@@ -53,7 +73,7 @@ class DemoSettings:
         Folder of real works in snapshot layout; None for the synthetic corpus.
     labels : "threshold" | "quantile" | None
         None: threshold for the synthetic corpus, quantile for real works.
-    rl_steps, groups, group_size, rl_rate : the RL run
+    rl_steps, groups, group_size : the RL run; None for what suits the corpus
     sft_epochs, sft_rate : the supervised baseline
     pretraining_steps : steps of a round of pre-training; None for what suits the corpus
     """
@@ -63,10 +83,9 @@ class DemoSettings:
     works: str | None = None
     labels: str | None = None
     window: int = 5
-    rl_steps: int = 120
-    groups: int = 16
+    rl_steps: int | None = None
+    groups: int | None = None
     group_size: int = 8
-    rl_rate: float = 2e-3
     lora_rank: int = 16
     sft_epochs: int = 8
     sft_rate: float = 2e-3
@@ -76,6 +95,12 @@ class DemoSettings:
     @property
     def scheme(self) -> str:
         return self.labels or ("quantile" if self.works else "threshold")
+
+    @property
+    def plan(self) -> RLPlan:
+        """The RL run of this demo."""
+        plan = RL_REAL if self.works else RL_MADE_UP
+        return replace(plan, steps=self.rl_steps or plan.steps, groups=self.groups or plan.groups)
 
 
 @dataclass
@@ -93,7 +118,7 @@ class DemoResult:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "settings": asdict(self.settings),
+            "settings": {**asdict(self.settings), "rl": asdict(self.settings.plan)},
             "dataset": {name: self.card[name] for name in ("content_hash", "labels", "split", "splits")},
             "ceiling": self.card.get("ceiling"),
             "model": self.model,
@@ -136,7 +161,9 @@ class Demo:
             with self._stage("SFT", "supervised fine-tuning: on the answer format alone, and on the labels"):
                 self._sft("start", "random", FORMAT_ROWS, epochs=1, rate=FORMAT_RATE)
                 self._sft("sft", "gold", None, epochs=self.settings.sft_epochs, rate=self.settings.sft_rate)
-            with self._stage("RL", f"{self.settings.rl_steps} steps of RL from the answer format"):
+            plan = self.settings.plan
+            origin = "SFT" if plan.start == "sft" else "the answer format"
+            with self._stage("RL", f"{plan.steps} steps of RL from {origin}"):
                 self._rl()
             with self._stage("evaluation", "policies evaluated on the test split, greedy and sampled"):
                 chosen, policies = asyncio.run(self._evaluate())
@@ -266,24 +293,24 @@ class Demo:
             sft.run(cfg)
 
     def _rl(self) -> None:
-        settings, folder = self.settings, self.out / "rl"
+        settings, plan, folder = self.settings, self.settings.plan, self.out / "rl"
         cfg = rl.CLIConfig(
             env_options=OPTIONS_TEXT,
             dataset=str(self.data),
             model_name=str(self.model),
-            load_checkpoint_path=last_checkpoint(self.out / "start", "state_path"),
+            load_checkpoint_path=last_checkpoint(self.out / plan.start, "state_path"),
             lora_rank=settings.lora_rank,
-            learning_rate=settings.rl_rate,
-            groups_per_batch=settings.groups,
+            learning_rate=plan.rate,
+            groups_per_batch=plan.groups,
             group_size=settings.group_size,
-            max_steps=settings.rl_steps,
+            max_steps=plan.steps,
             max_tokens=MAX_TOKENS,
             eval_every=settings.eval_every,
             save_every=settings.eval_every,
             seed=settings.seed,
             log_path=str(folder),
         )
-        with training_progress("RL", folder, settings.rl_steps, self.console):
+        with training_progress("RL", folder, plan.steps, self.console):
             rl.run(cfg)
 
     async def _evaluate(self) -> tuple[int, list[PolicyResult]]:
@@ -293,7 +320,7 @@ class Demo:
         policies = (
             Policy("start (answer format only)", last_checkpoint(self.out / "start", "sampler_path")),
             Policy("SFT on the labels", last_checkpoint(self.out / "sft", "sampler_path")),
-            Policy("RL from the start", chosen.sampler_path),
+            Policy(self.settings.plan.policy_name, chosen.sampler_path),
         )
         results = []
         for policy in track(policies, "evaluating", console=self.console, transient=True):

@@ -49,19 +49,17 @@ def score_table(
 def verdict(result: DemoResult) -> list[str]:
     """Plain sentences on what the run shows. "Better than" needs intervals that do not overlap."""
     start, supervised, learned = (policy.greedy.macro_f1 for policy in result.policies)
+    before = supervised if result.settings.plan.start == "sft" else start
     linear = result.baselines["TF-IDF + logistic"].macro_f1
-    sentences = []
+    went = f"RL went from macro-F1 {before.value:.3f} to {learned.value:.3f}"
     if result.card.get("ceiling"):
         best = result.card["ceiling"]["test"]["macro_f1"]
-        sentences.append(
-            f"RL went from macro-F1 {start.value:.3f} to {learned.value:.3f}, {learned.value / best:.0%} of the "
-            f"{best:.3f} that a perfect reader of this corpus reaches."
-        )
-    else:
-        sentences.append(f"RL went from macro-F1 {start.value:.3f} to {learned.value:.3f}.")
-    sentences.append(f"RL is {_compared(learned, supervised)} SFT on the labels ({supervised.value:.3f}).")
-    sentences.append(f"RL is {_compared(learned, linear)} TF-IDF + logistic ({linear.value:.3f}).")
-    return sentences
+        went += f", {learned.value / best:.0%} of the {best:.3f} that a perfect reader of this corpus reaches"
+    return [
+        f"{went}.",
+        f"RL is {_compared(learned, supervised)} SFT on the labels ({supervised.value:.3f}).",
+        f"RL is {_compared(learned, linear)} TF-IDF + logistic regression ({linear.value:.3f}).",
+    ]
 
 
 def _compared(one: Score, other: Score) -> str:

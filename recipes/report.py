@@ -71,7 +71,8 @@ def write_report(out: Path, result: DemoResult) -> Path:
 async def transcripts(out: Path, result: DemoResult) -> list[Transcript]:
     """Three greedy episodes of the RL policy on test papers, chosen by rule: the first that it learned to get right,
     the first that it gets right as before, and the first that it gets wrong."""
-    start, learned = result.policies[0].answers, result.policies[-1].answers
+    started = result.policies[1 if result.settings.plan.start == "sft" else 0]
+    start, learned = started.answers, result.policies[-1].answers
     papers = {f"disruption-v0:{paper.openalex_id}": paper for paper in load_papers(out / "data", "test")}
     rules = (
         ("Right after RL, wrong before", lambda before, after: after and not before),
