@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
-from tinker_cookbook import checkpoint_utils
 
 from ..datasets.build import BuildOptions, NoRoomForSplit, build_dataset
 from ..datasets.build_cli import build_synthetic
@@ -24,6 +23,7 @@ from ..datasets.store import load_card
 from ..datasets.synthetic import SyntheticCorpus
 from ..envs.disruption import DisruptionEnv
 from . import rl, sft
+from .checkpoints import last_checkpoint
 from .engines import engine_kind, open_engine
 from .evaluate import Policy, PolicyResult, Task, best_checkpoint, evaluate_baselines, evaluate_policy
 from .models import renderer_name_for
@@ -326,14 +326,6 @@ class Demo:
         for policy in track(policies, "evaluating", console=self.console, transient=True):
             results.append(await evaluate_policy(task, policy, seed=self.settings.seed))
         return int(chosen.batch or 0), results
-
-
-def last_checkpoint(log_path: Path, kind: str) -> str:
-    """``state_path`` or ``sampler_path`` of the last checkpoint of a run that is known to be over."""
-    record = checkpoint_utils.get_last_checkpoint(str(log_path), required_key=kind)
-    if record is None:
-        raise FileNotFoundError(f"{log_path} has no checkpoint with a {kind}")
-    return str(record.get(kind))
 
 
 def write_atomically(path: Path, value: Any) -> None:

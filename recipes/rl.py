@@ -25,6 +25,7 @@ from tinker_cookbook.stores.training_store import TrainingRunStore
 from ..datasets.store import load_card
 from ..envs.benchmarks import SciSciBenchmark, benchmark_name
 from ..envs.groups import SciSciDatasetBuilder, renderer_of
+from .checkpoints import state_path
 from .engines import open_engine
 from .models import learning_rate_for, renderer_name_for
 from .options import parse_options
@@ -43,6 +44,7 @@ class CLIConfig:
     # Who learns
     model_name: str
     renderer_name: str | None = None
+    # A tinker:// path, or the log_path of the run to start from.
     load_checkpoint_path: str | None = None
     lora_rank: int = 32
     # How
@@ -91,14 +93,14 @@ def build_config(cfg: CLIConfig) -> train.Config:
     )
     reference = None
     if cfg.kl_penalty_coef > 0:
-        start = cfg.kl_reference_checkpoint or cfg.load_checkpoint_path
+        start = state_path(cfg.kl_reference_checkpoint or cfg.load_checkpoint_path)
         reference = train.KLReferenceConfig(base_model=cfg.model_name, load_checkpoint_path=start)
     return train.Config(
         recipe_name=f"scisci_gym_rl_{cfg.env}",
         dataset_builder=builder,
         model_name=cfg.model_name,
         renderer_name=renderer_name,
-        load_checkpoint_path=cfg.load_checkpoint_path,
+        load_checkpoint_path=state_path(cfg.load_checkpoint_path),
         lora_rank=cfg.lora_rank,
         learning_rate=learning_rate_for(cfg.model_name, cfg.learning_rate),
         max_tokens=cfg.max_tokens,

@@ -28,6 +28,7 @@ from ..datasets.store import load_card, load_papers
 from ..envs.base import Example
 from ..envs.groups import renderer_of
 from ..envs.registry import make, spec
+from .checkpoints import state_path
 from .engines import open_engine
 from .models import learning_rate_for, renderer_name_for
 from .options import parse_options
@@ -117,6 +118,7 @@ class CLIConfig:
     rows: int | None = None
     model_name: str
     renderer_name: str | None = None
+    # A tinker:// path, or the log_path of the run to start from.
     load_checkpoint_path: str | None = None
     lora_rank: int = 32
     learning_rate: float | None = None
@@ -155,7 +157,7 @@ def build_config(cfg: CLIConfig) -> train.Config:
         dataset_builder=builder,
         model_name=cfg.model_name,
         renderer_name=renderer_name,
-        load_checkpoint_path=cfg.load_checkpoint_path,
+        load_checkpoint_path=state_path(cfg.load_checkpoint_path),
         lora_rank=cfg.lora_rank,
         learning_rate=learning_rate_for(cfg.model_name, cfg.learning_rate),
         lr_schedule=cfg.lr_schedule,

@@ -6,6 +6,7 @@ import pytest
 
 from scisci_gym import Paper
 from scisci_gym.recipes.baselines import majority, prior, tfidf_logistic
+from scisci_gym.recipes.checkpoints import state_path
 from scisci_gym.recipes.engines import engine_kind
 from scisci_gym.recipes.evaluate import best_checkpoint
 from scisci_gym.recipes.models import learning_rate_for, renderer_name_for
@@ -95,6 +96,15 @@ def test_a_run_without_validated_checkpoint_is_refused(tmp_path) -> None:
     write_run(tmp_path, [{"step": 0, "reward": 1.0}], [{"name": "0", "batch": 0, "sampler_path": "tinker://m/0"}])
     with pytest.raises(FileNotFoundError, match="eval_every"):
         best_checkpoint(tmp_path)
+
+
+def test_training_starts_from_a_path_or_from_the_folder_of_a_run(tmp_path) -> None:
+    write_run(tmp_path, [], [{"name": "a", "state_path": "tinker://m/a"}, {"name": "b", "state_path": "tinker://m/b"}])
+    assert state_path(str(tmp_path)) == "tinker://m/b"
+    assert state_path("tinker://m/a") == "tinker://m/a"
+    assert state_path(None) is None
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        state_path("nowhere")
 
 
 def test_steps_that_a_resumed_run_repeats_count_once(tmp_path) -> None:
