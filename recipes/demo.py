@@ -43,22 +43,24 @@ MADE_UP, REAL = {"steps": 700}, {"steps": 400, "vocab_size": 3000, "max_rounds":
 
 @dataclass(frozen=True)
 class RLPlan:
-    """Where RL starts from (a run of the demo), how long it goes on, and how fast."""
+    """Where RL starts from (a run of the demo), how long and how fast it goes on, and its KL penalty."""
 
     start: str
     steps: int
     groups: int
     rate: float
+    kl: float
 
     @property
     def policy_name(self) -> str:
         return f"RL from {'SFT' if self.start == 'sft' else 'the start'}"
 
 
-# On the synthetic corpus RL finds everything by itself. On real text, where the signal is weak, that collapses to one
-# label: it starts from SFT, more slowly and with more groups a step.
-RL_MADE_UP = RLPlan("start", steps=120, groups=16, rate=2e-3)
-RL_REAL = RLPlan("sft", steps=60, groups=32, rate=3e-4)
+# On the synthetic corpus RL finds everything by itself. A KL penalty towards its nearly uniform start keeps all labels
+# in play; without it one of them vanished for good on one seed of seven. On real text, where the signal is weak, RL from
+# the format alone collapses to one label: there it starts from SFT, more slowly and with more groups a step.
+RL_MADE_UP = RLPlan("start", steps=120, groups=16, rate=2e-3, kl=0.1)
+RL_REAL = RLPlan("sft", steps=60, groups=32, rate=3e-4, kl=0.0)
 
 
 @dataclass(frozen=True)
@@ -301,6 +303,7 @@ class Demo:
             load_checkpoint_path=last_checkpoint(self.out / plan.start, "state_path"),
             lora_rank=settings.lora_rank,
             learning_rate=plan.rate,
+            kl_penalty_coef=plan.kl,
             groups_per_batch=plan.groups,
             group_size=settings.group_size,
             max_steps=plan.steps,
