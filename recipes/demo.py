@@ -57,8 +57,8 @@ class RLPlan:
 
 
 # On the synthetic corpus RL finds everything by itself. A KL penalty towards its nearly uniform start keeps all labels
-# in play; without it one of them vanished for good on one seed of seven. On real text, where the signal is weak, RL from
-# the format alone collapses to one label: there it starts from SFT, more slowly and with more groups a step.
+# in play; without it one of them vanished for good on one seed of seven. On real text, where the signal is weak, RL
+# from the format alone collapses to one label: it starts from SFT, more slowly and with more groups a step.
 RL_MADE_UP = RLPlan("start", steps=120, groups=16, rate=2e-3, kl=0.1)
 RL_REAL = RLPlan("sft", steps=60, groups=32, rate=3e-4, kl=0.0)
 
