@@ -84,7 +84,7 @@ def print_summary(result: DemoResult, report: Path, out: Path, console: Console)
     for command in (
         f"scisci-gym play disruption-v0 --dataset {data}",
         f"scisci-gym train rl dataset={data} model_name={model} env_options=prompt=short max_tokens=12 "
-        f"learning_rate=2e-3 log_path=runs/mine",
+        f"learning_rate=2e-3 kl_penalty_coef=0.1 log_path=runs/mine",
         f"scisci-gym eval {out / 'rl'} --split validation",
     ):
         console.print(f"  {command}", soft_wrap=True)
