@@ -36,13 +36,13 @@ def train(
     """
     from . import rl, sft
 
-    module = {Recipe.rl: rl, Recipe.sft: sft}[recipe]
+    chosen = {"rl": rl.RECIPE, "sft": sft.RECIPE}[recipe]
     arguments = list(context.args)
     if "--help-options" in arguments:
         arguments = ["--help"]
     if engine is not None:
         arguments.append(f"engine={engine}")
-    stop_on_bad_input(lambda: module.main(chz.entrypoint(module.CLIConfig, argv=arguments)))
+    stop_on_bad_input(lambda: chosen.main(chz.entrypoint(chosen.config, argv=arguments)))
 
 
 def evaluate(
@@ -54,7 +54,7 @@ def evaluate(
 ) -> None:
     """Score a run's best checkpoint and the baselines on papers it has not seen."""
     from .demo_summary import score_table
-    from .eval_run import evaluate_run
+    from .evaluation.eval_run import evaluate_run
 
     def act() -> None:
         result, baselines = evaluate_run(run, split=split, dataset=dataset, engine=engine, seed=seed)
@@ -130,7 +130,7 @@ def demo(
     """Data, model, SFT, RL, evaluation and report, on two cores in a few minutes."""
     from .demo import Demo, DemoSettings
     from .demo_summary import print_summary
-    from .report import write_report
+    from .reporting.demo_report import write_report
 
     console = Console(highlight=False)
     if fresh and (out / "demo.json").is_file():

@@ -25,10 +25,10 @@ from ..envs.disruption import DisruptionEnv
 from . import rl, sft
 from .checkpoints import last_checkpoint
 from .engines import engine_kind, open_engine
-from .evaluate import Policy, PolicyResult, Task, best_checkpoint, evaluate_baselines, evaluate_policy
+from .evaluation.evaluate import Policy, PolicyResult, Task, best_checkpoint, evaluate_baselines, evaluate_policy
+from .evaluation.scores import Scores
 from .models import renderer_name_for
-from .progress import training_progress
-from .scores import Scores
+from .monitoring.progress import training_progress
 from .tiny_model import init_tiny_model
 
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
@@ -292,7 +292,7 @@ class Demo:
         )
         steps = epochs * (min(rows or examples, examples) // cfg.batch_size)
         with training_progress(f"SFT ({name})", folder, steps, self.console):
-            sft.run(cfg)
+            sft.RECIPE.run(cfg)
 
     def _rl(self) -> None:
         settings, plan, folder = self.settings, self.settings.plan, self.out / "rl"
@@ -314,7 +314,7 @@ class Demo:
             log_path=str(folder),
         )
         with training_progress("RL", folder, plan.steps, self.console):
-            rl.run(cfg)
+            rl.RECIPE.run(cfg)
 
     async def _evaluate(self) -> tuple[int, list[PolicyResult]]:
         chosen, _ = best_checkpoint(self.out / "rl")

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from .demo import DemoResult
-from .evaluate import PolicyResult
-from .scores import Score, Scores
+from .evaluation.evaluate import PolicyResult
+from .evaluation.scores import Score, Scores
 
 ScoreRow = tuple[str, Score, Score, Score, Score | None]
 

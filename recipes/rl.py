@@ -10,14 +10,13 @@ local engine does the work; `engine=hosted` or `engine=URL` changes nothing else
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import chz
 import tinker
 from tinker.types import LossFnType
-from tinker_cookbook import checkpoint_utils, cli_utils
+from tinker_cookbook import checkpoint_utils
 from tinker_cookbook.rl import train
 from tinker_cookbook.stores.storage import storage_from_uri
 from tinker_cookbook.stores.training_store import TrainingRunStore
@@ -26,29 +25,16 @@ from ..datasets.store import load_card
 from ..envs.benchmarks import SciSciBenchmark, benchmark_name
 from ..envs.groups import SciSciDatasetBuilder, renderer_of
 from .checkpoints import state_path
-from .engines import open_engine
+from .evaluation.policy_scores import ValidationScores
 from .models import learning_rate_for, renderer_name_for
 from .options import parse_options
-from .policy_scores import ValidationScores
-from .run_record import write_run_record
+from .running import Recipe, RecipeConfig
 
 
 @chz.chz
-class CLIConfig:
+class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    # What to learn
-    env: str = "disruption-v0"
-    env_options: str = ""
-    dataset: str
-    # Who learns
-    model_name: str
-    renderer_name: str | None = None
-    # A tinker:// path, or the log_path of the run to start from.
-    load_checkpoint_path: str | None = None
-    lora_rank: int = 32
-    # How
-    learning_rate: float | None = None
     groups_per_batch: int = 32
     group_size: int = 8
     max_steps: int = 100
@@ -59,19 +45,11 @@ class CLIConfig:
     num_substeps: int = 1
     kl_penalty_coef: float = 0.0
     kl_reference_checkpoint: str | None = None
-    seed: int = 0
-    # Where, and what is kept
-    log_path: str
-    engine: str | None = None
-    checkpoints: str = "runs/checkpoints"
     eval_every: int = 10
     save_every: int = 10
     validation_examples: int | None = 256
     held_out: int = 0
     num_groups_to_log: int = 1
-    wandb_project: str | None = None
-    wandb_name: str | None = None
-    behavior_if_log_dir_exists: cli_utils.LogdirBehavior = "resume"
 
 
 def build_config(cfg: CLIConfig) -> train.Config:
@@ -130,14 +108,6 @@ def _validation(cfg: CLIConfig, renderer_name: str, options: dict[str, Any]) -> 
     return build
 
 
-def run(cfg: CLIConfig) -> None:
-    """Train inside an engine that is open already."""
-    config = build_config(cfg)
-    cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
-    write_run_record(cfg.log_path, "rl", cfg, cfg.dataset)
-    asyncio.run(_train(config))
-
-
 async def _train(config: train.Config) -> None:
     await train.main(config)
     await _validate_final(config)
@@ -157,12 +127,7 @@ async def _validate_final(config: train.Config) -> None:
     store.write_metrics(scores, step=final.batch)
 
 
-def main(cfg: CLIConfig) -> None:
-    """Open the engine and train. A configuration that cannot work is refused before anything starts."""
-    build_config(cfg)
-    with open_engine(cfg.engine, cfg.checkpoints, cfg.seed):
-        run(cfg)
-
+RECIPE = Recipe("rl", "GRPO on an environment.", CLIConfig, build_config, _train)
 
 if __name__ == "__main__":
-    main(chz.entrypoint(CLIConfig))
+    RECIPE.main(chz.entrypoint(CLIConfig))

@@ -17,7 +17,6 @@ from typing import Literal
 
 import chz
 import tinker
-from tinker_cookbook import cli_utils
 from tinker_cookbook.renderers import Message, Renderer
 from tinker_cookbook.supervised import train
 from tinker_cookbook.supervised.data import conversation_to_datum
@@ -29,10 +28,9 @@ from ..envs.base import Example
 from ..envs.groups import renderer_of
 from ..envs.registry import make, spec
 from .checkpoints import state_path
-from .engines import open_engine
 from .models import learning_rate_for, renderer_name_for
 from .options import parse_options
-from .run_record import write_run_record
+from .running import Recipe, RecipeConfig
 
 Answers = Literal["gold", "random"]
 
@@ -108,32 +106,16 @@ class SupervisedEnvBuilder(SupervisedDatasetBuilder):
 
 
 @chz.chz
-class CLIConfig:
+class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    env: str = "disruption-v0"
-    env_options: str = ""
-    dataset: str
     answers: Answers = "gold"
     rows: int | None = None
-    model_name: str
-    renderer_name: str | None = None
-    # A tinker:// path, or the log_path of the run to start from.
-    load_checkpoint_path: str | None = None
-    lora_rank: int = 32
-    learning_rate: float | None = None
     lr_schedule: LRSchedule = "linear"
     num_epochs: int = 1
     batch_size: int = 48
     max_length: int | None = 32768
-    seed: int = 0
-    log_path: str
-    engine: str | None = None
-    checkpoints: str = "runs/checkpoints"
     save_every: int = 0
-    wandb_project: str | None = None
-    wandb_name: str | None = None
-    behavior_if_log_dir_exists: cli_utils.LogdirBehavior = "resume"
 
 
 def build_config(cfg: CLIConfig) -> train.Config:
@@ -171,20 +153,7 @@ def build_config(cfg: CLIConfig) -> train.Config:
     )
 
 
-def run(cfg: CLIConfig) -> None:
-    """Train inside an engine that is open already."""
-    config = build_config(cfg)
-    cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
-    write_run_record(cfg.log_path, "sft", cfg, cfg.dataset)
-    asyncio.run(train.main(config))
-
-
-def main(cfg: CLIConfig) -> None:
-    """Open the engine and train. A configuration that cannot work is refused before anything starts."""
-    build_config(cfg)
-    with open_engine(cfg.engine, cfg.checkpoints, cfg.seed):
-        run(cfg)
-
+RECIPE = Recipe("sft", "Imitate an environment's gold answers.", CLIConfig, build_config, train.main)
 
 if __name__ == "__main__":
-    main(chz.entrypoint(CLIConfig))
+    RECIPE.main(chz.entrypoint(CLIConfig))

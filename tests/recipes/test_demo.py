@@ -10,7 +10,7 @@ from rich.console import Console
 from scisci_gym.datasets.snapshot import BadInput
 from scisci_gym.recipes.demo import Demo, DemoResult, DemoSettings
 from scisci_gym.recipes.demo_summary import print_summary
-from scisci_gym.recipes.report import write_report
+from scisci_gym.recipes.reporting.demo_report import write_report
 
 pytestmark = pytest.mark.slow
 SMALL = DemoSettings(

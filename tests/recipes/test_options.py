@@ -5,13 +5,13 @@ import json
 import pytest
 
 from scisci_gym import Paper
-from scisci_gym.recipes.baselines import majority, prior, tfidf_logistic
 from scisci_gym.recipes.checkpoints import state_path
 from scisci_gym.recipes.engines import engine_kind
-from scisci_gym.recipes.evaluate import best_checkpoint
+from scisci_gym.recipes.evaluation.baselines import majority, prior, tfidf_logistic
+from scisci_gym.recipes.evaluation.evaluate import best_checkpoint
+from scisci_gym.recipes.evaluation.policy_scores import read_metrics
 from scisci_gym.recipes.models import learning_rate_for, renderer_name_for
 from scisci_gym.recipes.options import parse_options
-from scisci_gym.recipes.policy_scores import read_metrics
 
 
 def test_options_of_an_environment() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from scisci_gym.cli import app
 from scisci_gym.engine.service import start_engine
-from scisci_gym.recipes.policy_scores import read_metrics
+from scisci_gym.recipes.evaluation.policy_scores import read_metrics
 
 pytestmark = pytest.mark.slow
 COMMAND = [sys.executable, "-c", "from scisci_gym.cli import main; main()"]

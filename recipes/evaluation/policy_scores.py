@@ -13,8 +13,8 @@ from tinker_cookbook.eval.benchmarks import BenchmarkConfig, load_trajectories, 
 from tinker_cookbook.eval.evaluators import SamplingClientEvaluator
 from tinker_cookbook.renderers import Renderer
 
-from ..envs.benchmarks import SciSciBenchmark
-from ..envs.registry import spec
+from ...envs.benchmarks import SciSciBenchmark
+from ...envs.registry import spec
 from .scores import Scores, score
 
 

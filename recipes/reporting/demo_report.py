@@ -8,12 +8,12 @@ from pathlib import Path
 
 import jinja2
 
-from ..datasets.store import load_papers
-from ..envs.disruption import DisruptionEnv
+from ...datasets.store import load_papers
+from ...envs.disruption import DisruptionEnv
+from ..demo import ENV_OPTIONS, DemoResult
+from ..demo_summary import score_rows, verdict
+from ..evaluation.policy_scores import Answer, read_metrics
 from .curves import curve_svg
-from .demo import ENV_OPTIONS, DemoResult
-from .demo_summary import score_rows, verdict
-from .policy_scores import Answer, read_metrics
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ def write_report(out: Path, result: DemoResult) -> Path:
         curve_svg(rows, "env/all/format_valid", "Answers that could be parsed", limits=(0, 1.05)),
     ]
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("scisci_gym.recipes", package_path="."),
+        loader=jinja2.PackageLoader("scisci_gym.recipes.reporting", package_path="."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = environment.get_template("report.html.j2").render(
+    page = environment.get_template("demo_report.html.j2").render(
         result=result,
         card=result.card,
         labels=DisruptionEnv.labels,

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .policy_scores import read_metrics
+from ..evaluation.policy_scores import read_metrics
 
 # What is worth seeing while one waits, in the first form that the run logs.
 SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation macro-F1"), ("train_mean_nll", "loss"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import chz
 
-from ..datasets.store import load_card
+from ...datasets.store import load_card
 
 RECORD = "run.json"
 
@@ -45,7 +45,7 @@ def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: st
 
 def git_revision() -> str | None:
     """Revision of the code, with ``+`` where files differ from it; None outside a checkout."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     try:
         shown = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--abbrev=12"],

@@ -9,10 +9,10 @@ from typing import Any
 import tinker
 from tinker_cookbook.checkpoint_utils import CheckpointRecord, load_checkpoints_file
 
-from ..datasets.store import load_papers
-from ..envs.benchmarks import SciSciBenchmark, benchmark_name
-from ..envs.groups import renderer_of
-from ..envs.registry import spec
+from ...datasets.store import load_papers
+from ...envs.benchmarks import SciSciBenchmark, benchmark_name
+from ...envs.groups import renderer_of
+from ...envs.registry import spec
 from .baselines import majority, prior, tfidf_logistic
 from .policy_scores import Answer, ask, read_metrics, score_answers
 from .scores import Scores, score

@@ -9,12 +9,12 @@ from typing import Any
 
 from tinker_cookbook import checkpoint_utils
 
-from ..envs.registry import spec
-from .engines import open_engine
+from ...envs.registry import spec
+from ..engines import open_engine
+from ..models import renderer_name_for
+from ..monitoring.run_record import RECORD
+from ..options import parse_options
 from .evaluate import Policy, PolicyResult, Task, best_checkpoint, evaluate_baselines, evaluate_policy
-from .models import renderer_name_for
-from .options import parse_options
-from .run_record import RECORD
 from .scores import Scores
 
 

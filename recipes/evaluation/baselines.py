@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from ..datasets.paper import Paper
+from ...datasets.paper import Paper
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 

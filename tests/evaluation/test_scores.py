@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from scisci_gym.recipes.scores import score
+from scisci_gym.recipes.evaluation.scores import score
 
 LABELS = ["a", "b", "c"]
 
