@@ -7,14 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tinker_cookbook import checkpoint_utils
-
 from ...envs.registry import spec
+from ..checkpoints import chosen_checkpoint
 from ..engines import open_engine
 from ..models import renderer_name_for
 from ..monitoring.run_record import RECORD
 from ..options import parse_options
-from .evaluate import Policy, PolicyResult, Task, best_checkpoint, evaluate_baselines, evaluate_policy
+from .evaluate import Policy, PolicyResult, Task, evaluate_baselines, evaluate_policy
 from .scores import Scores
 
 
@@ -52,29 +51,18 @@ def evaluate_run(
     below `eval/` in the run's folder: a second call asks only what is missing.
     """
     task, config = task_of(run, dataset)
-    sampler_path, batch = _checkpoint(run)
-    keep = run / "eval" / f"{split}-{batch}"
+    checkpoint = chosen_checkpoint(run)
+    keep = run / "eval" / f"{split}-{checkpoint.name}"
     with open_engine(engine or config["engine"], config["checkpoints"], seed):
-        policy = Policy(f"{run.name} (step {batch})", sampler_path)
+        policy = Policy(f"{run.name} (step {checkpoint.step})", checkpoint.sampler_path)
         result = asyncio.run(evaluate_policy(task, policy, split, seed, keep))
     baselines = evaluate_baselines(task.dataset, spec(task.env).labels, seed, split)
     found = {
         "task": vars(task),
         "split": split,
-        "checkpoint": sampler_path,
+        "checkpoint": checkpoint.sampler_path,
         "policy": result.to_json(),
         "baselines": {name: scores.to_json() for name, scores in baselines.items()},
     }
     (run / f"eval_{split}.json").write_text(json.dumps(found, indent=2) + "\n")
     return result, baselines
-
-
-def _checkpoint(run: Path) -> tuple[str, str]:
-    try:
-        record, _ = best_checkpoint(run)
-    except FileNotFoundError:
-        last = checkpoint_utils.get_last_checkpoint(str(run), required_key="sampler_path")
-        if last is None:
-            raise
-        record = last
-    return str(record.sampler_path), record.name

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import tinker
-from tinker_cookbook.checkpoint_utils import CheckpointRecord, load_checkpoints_file
 
 from ...datasets.store import load_papers
 from ...envs.benchmarks import SciSciBenchmark, benchmark_name
 from ...envs.groups import renderer_of
 from ...envs.registry import spec
 from .baselines import majority, prior, tfidf_logistic
-from .policy_scores import Answer, ask, read_metrics, score_answers
+from .policy_scores import Answer, ask, score_answers
 from .scores import Scores, score
 
 
@@ -111,26 +110,3 @@ def evaluate_baselines(dataset: str, labels: tuple[str, ...], seed: int = 0, spl
         "TF-IDF + logistic": linear,
     }
     return {name: score(truth[split], answers, labels, seed) for name, answers in predicted.items()}
-
-
-def best_checkpoint(log_path: str | Path) -> tuple[CheckpointRecord, float]:
-    """The checkpoint with the best validation macro-F1, and that score; of equal ones the earliest.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the run has no checkpoint that was validated.
-    """
-    rows = [row for row in read_metrics(log_path) if "validation/macro_f1" in row]
-    validated = {int(row["step"]): float(row["validation/macro_f1"]) for row in rows}
-    found = [
-        (validated[record.batch], record)
-        for record in load_checkpoints_file(str(log_path))
-        if record.sampler_path and record.batch in validated
-    ]
-    if not found:
-        raise FileNotFoundError(
-            f"{log_path} has no checkpoint with a validation score; train with eval_every equal to save_every"
-        )
-    value, record = max(found, key=lambda pair: (pair[0], -(pair[1].batch or 0)))
-    return record, value
