@@ -6,14 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
 from ...datasets.store import load_papers
 from ...envs.disruption import DisruptionEnv
 from ..demo import ENV_OPTIONS, DemoResult
 from ..demo_summary import score_rows, verdict
 from ..evaluation.policy_scores import Answer, read_metrics
 from .curves import curve_svg
+from .pages import render_page
 
 
 @dataclass(frozen=True)
@@ -47,14 +46,9 @@ def write_report(out: Path, result: DemoResult) -> Path:
         ),
         curve_svg(rows, "env/all/format_valid", "Answers that could be parsed", limits=(0, 1.05)),
     ]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("scisci_gym.recipes.reporting", package_path="."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template("demo_report.html.j2").render(
+    return render_page(
+        "demo_report.html.j2",
+        out / "report.html",
         result=result,
         card=result.card,
         labels=DisruptionEnv.labels,
@@ -63,9 +57,6 @@ def write_report(out: Path, result: DemoResult) -> Path:
         curves=curves,
         transcripts=asyncio.run(transcripts(out, result)),
     )
-    path = out / "report.html"
-    path.write_text(page)
-    return path
 
 
 async def transcripts(out: Path, result: DemoResult) -> list[Transcript]:

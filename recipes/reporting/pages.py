@@ -1,0 +1,60 @@
+"""Pages from templates: one HTML file with everything in it, no network."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from .curves import legend_line
+
+
+@lru_cache(maxsize=1)
+def environment() -> jinja2.Environment:
+    """Templates of this folder, with escaping on and unknown names refused.
+
+    Filters: ``thousands`` (12,345), ``share`` (0.123 -> 12.3 %).
+    """
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("scisci_gym.recipes.reporting", package_path="."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["thousands"] = lambda value: f"{value:,}"
+    made.filters["share"] = lambda value: f"{100 * value:.1f} %"
+    made.globals["legend_line"] = legend_line
+    return made
+
+
+def render_page(template: str, out: str | Path, **context: Any) -> Path:
+    """Render a template of this folder into a file and return its path.
+
+    Templates extend ``base.html.j2`` (style, light and dark scheme) and import ``parts.html.j2`` (tables, figures,
+    episodes). The file is written aside and renamed, so that a browser never loads half a page.
+
+    Parameters
+    ----------
+    template : str
+        Such as ``"demo_report.html.j2"``.
+    out : path
+        File to write; its folder is made if it is not there.
+    **context
+        Names that the template uses. Strings are escaped.
+
+    Raises
+    ------
+    jinja2.UndefinedError
+        If the template uses a name that `context` lacks.
+    """
+    page = environment().get_template(template).render(**context)
+    path = Path(out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside.write_text(page, encoding="utf-8")
+    aside.replace(path)
+    return path
