@@ -37,8 +37,8 @@ def interval(values: np.ndarray) -> Score:
 
     Examples
     --------
-    >>> interval(np.array([0.5, 0.0, 0.5, 1.0]))
-    Score(value=0.5, low=0.025, high=0.975)
+    >>> str(interval(np.array([0.5, 0.0, 0.5, 1.0])))
+    '0.500 [0.025, 0.975]'
     """
     drawn = values[1:][np.isfinite(values[1:])]
     if not len(drawn):

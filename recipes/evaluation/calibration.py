@@ -1,0 +1,200 @@
+"""Do stated probabilities mean what they say? Brier score, Brier skill, log score, calibration error, reliability."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+
+from .intervals import Score, interval
+from .resampling import resample, weighted_mean
+
+CLIP = 1e-6
+"""Smallest probability the log score knows. One certain and wrong forecast costs ln(1e6) = 13.8, not everything."""
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Forecasts whose probability lies in (low, high]; the first bin also holds 0.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the bin.
+    n : int
+    forecast : float
+        Mean probability; NaN in an empty bin.
+    observed : float
+        How often it came true.
+    observed_low, observed_high : float
+        95 % Wilson interval of `observed`.
+    """
+
+    low: float
+    high: float
+    n: int
+    forecast: float
+    observed: float
+    observed_low: float
+    observed_high: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Scores of forecasts, with 95 % bootstrap intervals.
+
+    Parameters
+    ----------
+    n : int
+    answered : float in [0, 1]
+        Share of rows that hold a forecast. Any other counts as certainty of a wrong label.
+    brier : Score
+        Mean of sum_k (p_k - y_k)^2, in [0, 2]; with two labels half of that, in [0, 1], as is customary. Less is
+        better.
+    brier_skill : Score or None
+        1 - brier / brier of the reference: 0 for the class prior itself, 1 for certainty of the truth. None without a
+        prior.
+    log_score : Score
+        Mean natural logarithm of the probability of the truth, at least `CLIP`; at most 0. More is better; its negative
+        is the log loss.
+    ece : Score
+        Expected calibration error: mean over forecasts of |observed - forecast| of their bin. Resampling adds noise to
+        every bin and so raises it; the interval is shifted back by that bias.
+    bins : tuple of ReliabilityBin
+    """
+
+    n: int
+    answered: float
+    brier: Score
+    brier_skill: Score | None
+    log_score: Score
+    ece: Score
+    bins: tuple[ReliabilityBin, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def calibration(
+    probabilities: np.ndarray,
+    truth: np.ndarray,
+    bins: int = 10,
+    *,
+    prior: np.ndarray | None = None,
+    positive: int | None = None,
+    seed: int = 0,
+    block: int = 1,
+) -> Calibration:
+    """Calibration of forecasts over K labels.
+
+    Parameters
+    ----------
+    probabilities : float array (N, K), N >= 1, K >= 2
+        Rows sum to 1; a row of NaN is no answer.
+    truth : int array (N,) in [0, K)
+    bins : int
+        Bins of equal width in [0, 1].
+    prior : float array (K,), optional
+        Shares of the labels in *training*: the reference of the skill.
+    positive : int, optional
+        Bins and calibration error are those of the probability of this label, such as a rare event. None: of the
+        largest probability (ties: the first label).
+    seed, block
+        Of the bootstrap; see `bootstrap_weights`.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, rows are no probabilities, or a truth is outside [0, K).
+
+    References
+    ----------
+    Brier (1950), Monthly Weather Review 78; Guo et al. (2017), "On calibration of modern neural networks", eq. 3-5;
+    Wilson (1927), JASA 22.
+
+    Examples
+    --------
+    >>> found = calibration(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 0]), prior=np.array([0.5, 0.5]))
+    >>> round(found.brier.value, 3), round(found.brier_skill.value, 3)
+    (0.2, 0.2)
+    """
+    truth = np.asarray(truth)
+    stated, answered = checked_probabilities(probabilities, truth)
+    n, kinds = stated.shape
+    scale = 0.5 if kinds == 2 else 1.0
+    losses = scale * ((stated - np.eye(kinds)[truth]) ** 2).sum(axis=1)
+    logs = np.log(np.maximum(stated[np.arange(n), truth], CLIP))
+    columns = [losses, logs]
+    if prior is not None:
+        reference, _ = checked_probabilities(np.asarray(prior, dtype=float)[None], np.array([0]))
+        if reference.shape[1] != kinds:
+            raise ValueError(f"prior has {reference.shape[1]} labels, probabilities have {kinds}")
+        columns.append(scale * ((reference - np.eye(kinds)[truth]) ** 2).sum(axis=1))
+    forecast = stated.max(axis=1) if positive is None else stated[:, positive]
+    came_true = (stated.argmax(axis=1) == truth) if positive is None else (truth == positive)
+    edges = np.linspace(0, 1, bins + 1)
+    place = np.searchsorted(edges[1:-1], forecast)
+    gaps = np.zeros((n, bins))
+    gaps[np.arange(n), place] = came_true - forecast
+
+    def statistic(weights: np.ndarray) -> np.ndarray:
+        means = [weighted_mean(weights, column) for column in columns]
+        errors = np.abs(weights @ gaps).sum(axis=1) / weights.sum(axis=1)
+        return np.stack([*means, errors], axis=1)
+
+    drawn = resample(statistic, n, seed, block)
+    skill = None
+    if prior is not None:
+        base = drawn[:, 2]
+        skill = 1 - np.divide(drawn[:, 0], base, out=np.full(len(base), np.nan), where=base > 0)
+    return Calibration(
+        n=n,
+        answered=answered,
+        brier=interval(drawn[:, 0]),
+        brier_skill=None if skill is None else interval(skill),
+        log_score=interval(drawn[:, 1]),
+        ece=_unbiased(drawn[:, -1]),
+        bins=tuple(_bin(edges, at, forecast[place == at], came_true[place == at]) for at in range(bins)),
+    )
+
+
+def checked_probabilities(probabilities: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, float]:
+    """Probabilities in which a row of NaN has become certainty of a wrong label, and the share of the other rows.
+
+    The wrong label is the next one in order. Environments treat no answer in the same way: it earns their floor.
+
+    Raises
+    ------
+    ValueError
+        As `calibration`.
+    """
+    stated = np.array(probabilities, dtype=float)
+    if stated.ndim != 2 or stated.shape[1] < 2 or truth.shape != (len(stated),) or not len(stated):
+        raise ValueError(f"need probabilities (N, K) and truth (N,), K >= 2, got {stated.shape} and {truth.shape}")
+    kinds = stated.shape[1]
+    if truth.min() < 0 or truth.max() >= kinds:
+        raise ValueError(f"truth must be in [0, {kinds}), got {truth.min()}..{truth.max()}")
+    missing = np.isnan(stated).all(axis=1)
+    stated[missing] = np.eye(kinds)[(truth[missing] + 1) % kinds]
+    bad = ~((stated >= 0).all(axis=1) & (np.abs(stated.sum(axis=1) - 1) <= 1e-6))
+    if bad.any():
+        at = int(bad.argmax())
+        raise ValueError(f"probabilities must be in [0, 1] and sum to 1, row {at} is {stated[at].tolist()}")
+    return stated, float(1 - missing.mean())
+
+
+def _unbiased(drawn: np.ndarray) -> Score:
+    raw = interval(drawn)
+    bias = float(drawn[1:].mean() - drawn[0])
+    return Score(raw.value, max(0.0, raw.low - bias), raw.high - bias)
+
+
+def _bin(edges: np.ndarray, at: int, forecast: np.ndarray, came_true: np.ndarray) -> ReliabilityBin:
+    low, high, n = float(edges[at]), float(edges[at + 1]), len(forecast)
+    if not n:
+        return ReliabilityBin(low, high, 0, *[float("nan")] * 4)
+    hits = int(came_true.sum())
+    spread = binomtest(hits, n).proportion_ci(method="wilson")
+    return ReliabilityBin(low, high, n, float(forecast.mean()), hits / n, float(spread.low), float(spread.high))
