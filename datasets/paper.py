@@ -13,6 +13,7 @@ HitLabel = Literal["hit", "ordinary"]
 LabelScheme = Literal["threshold", "quantile", "uzzi"]
 
 DISRUPTION_LABELS: tuple[str, ...] = get_args(DisruptionLabel)
+DISRUPTION_ORDER: tuple[str, ...] = ("consolidating", "neutral", "disruptive")
 NOVELTY_LABELS: tuple[str, ...] = get_args(NoveltyLabel)
 HIT_LABELS: tuple[str, ...] = get_args(HitLabel)
 LABEL_SCHEMES: tuple[str, ...] = get_args(LabelScheme)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tinker_cookbook.renderers import Message, get_text_content
 from tinker_cookbook.rl.message_env import MessageStepResult
 
-from ..datasets.paper import DISRUPTION_LABELS, Paper
+from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper
 from ..rewards import (
     CORRECT,
     MAX_ADAPTATION,
@@ -126,6 +126,7 @@ class AdversarialDisruptionEnv(SciSciEnv):
     env_id = "disruption-adversarial-v0"
     reward_range = (WRONG, CORRECT + MAX_REASONING + MAX_ADAPTATION)
     labels = DISRUPTION_LABELS
+    label_order = DISRUPTION_ORDER
     ungraded = {  # noqa: RUF012  (a class constant of the base)
         "correct": 0.0,
         "format_valid": 0.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageEnv
@@ -30,6 +30,14 @@ class SciSciEnv(MessageEnv):
     """(floor, best). The floor is also what an episode earns that ends early or cannot be parsed."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The values that `gold_label` can have."""
+    score_fields: ClassVar[tuple[str, ...]] = ("cd_index",)
+    """Scores of a paper that the gold label follows from: how far a paper lies from where the label would change."""
+    label_order: ClassVar[tuple[str, ...]] = ()
+    """`labels` from lowest to highest, where they have an order."""
+    label_parts: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """For labels that answer several questions at once, as "A, B": the labels of each question."""
+    asks_for: ClassVar[Literal["label", "probabilities", "number"]] = "label"
+    """What an answer is: one of `labels`, a probability for each of them, or a number."""
     presentations: ClassVar[int] = 1
     """How many neighbours among the benchmark's examples are one question, shown in several ways."""
     ungraded: ClassVar[Mapping[str, float]] = {"correct": 0.0, "format_valid": 0.0}
@@ -51,6 +59,12 @@ class SciSciEnv(MessageEnv):
     @abstractmethod
     def gold_label(self) -> str:
         """The right answer as metrics know it."""
+
+    @property
+    def truth(self) -> str | float:
+        """What a model that learns this task is fitted to: `gold_label`, or the number behind it if that is asked for.
+        Never shown to a policy."""
+        return self.gold_label
 
     @classmethod
     def answer_for(cls, label: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..datasets.paper import DISRUPTION_LABELS, Paper, disruption_label
+from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper, disruption_label
 from ..rewards import RewardBreakdown, distance_reward
 from .answers import format_number, parse_number
 from .registry import register
@@ -65,6 +65,8 @@ class CDForecastEnv(LabelEnv):
     labels = DISRUPTION_LABELS
     label_field = "cd_index"
     ending = ENDING
+    label_order = DISRUPTION_ORDER
+    asks_for = "number"
 
     def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
         super().__init__(paper, prompt=prompt, references=references)
@@ -82,6 +84,10 @@ class CDForecastEnv(LabelEnv):
     @classmethod
     def honest_guess(cls) -> str | None:
         return format_number(0.0)
+
+    @property
+    def truth(self) -> float:
+        return self._truth
 
     def gold_answer(self) -> str:
         return format_number(self._truth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..datasets.paper import DISRUPTION_LABELS, Paper
+from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper
 from .registry import register
 from .single_turn import LabelEnv
 
@@ -73,6 +73,7 @@ class DisruptionEnv(LabelEnv):
 
     env_id = "disruption-v0"
     labels = DISRUPTION_LABELS
+    label_order = DISRUPTION_ORDER
     label_field = "disruption_label"
 
     def criteria(self) -> str:

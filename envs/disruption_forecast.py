@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..datasets.paper import DISRUPTION_LABELS
+from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER
 from .disruption import disruption_criteria
 from .forecasting import ForecastEnv
 from .registry import register
@@ -52,6 +52,7 @@ class DisruptionForecastEnv(ForecastEnv):
 
     env_id = "disruption-forecast-v0"
     labels = DISRUPTION_LABELS
+    label_order = DISRUPTION_ORDER
     label_field = "disruption_label"
 
     def criteria(self) -> str:

@@ -15,6 +15,7 @@ class ForecastEnv(LabelEnv):
     A subclass sets `label_field`, `labels` and `ending`, and writes `criteria`.
     """
 
+    asks_for = "probabilities"
     detail_names: ClassVar[tuple[str, ...]]
     """What the single probabilities are called in the logs."""
 

@@ -56,7 +56,9 @@ class HitPaperForecastEnv(ForecastEnv):
 
     env_id = "hit-paper-forecast-v0"
     labels = HIT_LABELS
+    label_order = HIT_LABELS[::-1]
     label_field = "hit_label"
+    score_fields = ("citation_percentile",)
 
     def criteria(self) -> str:
         return CRITERIA.format(share=100 * (1 - HIT_CUT))

@@ -69,7 +69,9 @@ class ImpactEnv(LabelEnv):
 
     env_id = "impact-v0"
     labels = tuple(f"{disruption}, {novelty}" for disruption, novelty in product(DISRUPTION_LABELS, NOVELTY_LABELS))
+    label_parts = (DISRUPTION_LABELS, NOVELTY_LABELS)
     label_field = "disruption_label"
+    score_fields = ("cd_index", "novelty_score", "conventionality_score")
     ending = ENDING
 
     def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
