@@ -1,6 +1,7 @@
 """The models, adapters and sampling sessions of a server. Everything here runs on the worker thread."""
 
 import hashlib
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 
 from . import training
+from .adapters import AdapterWeights, adapter_from_tensors, new_adapter
 from .checkpoints import (
     Checkpoint,
     CheckpointInfo,
@@ -20,13 +22,16 @@ from .checkpoints import (
     optimizer_tensors,
     restore_optimizer,
 )
+from .devices import Quantization
 from .errors import RequestError
-from .lora import AdapterWeights, LoraSpec, adapter_from_tensors, new_adapter
+from .lora import AdapterKind, LoraSpec
 from .model import BaseModel
 from .random_streams import OccurrenceKeys
 from .sampling import Sampler, SampleRequest, SampleResult
 from .sampling_sessions import SamplingSessions
 from .scheduler import SampleJob
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,10 @@ class EngineOptions:
         Whether a client may name a base model by its local path.
     seed
         Decides the samples of requests that bring no seed; None draws them afresh every time.
+    adapter
+        Kind of the adapters that are trained: Tinker's protocol has no field for it.
+    quantize
+        Number format of the base models' linear layers; see `BaseModel`.
     block_rows, prompt_tokens
         See `Sampler`; None chooses by the model's size.
     """
@@ -50,6 +59,8 @@ class EngineOptions:
     dtype: torch.dtype
     any_path: bool = True
     seed: int | None = 0
+    adapter: AdapterKind = "lora"
+    quantize: Quantization = "none"
     block_rows: int | None = None
     prompt_tokens: int | None = None
 
@@ -88,7 +99,9 @@ class Backend:
             raise RequestError(f"base_model {name!r} is not known; this server has {known}{path}", status=404)
         key = str(folder.resolve())
         if key not in self._bases:
-            base = self._bases[key] = BaseModel(name, folder, self.options.device, self.options.dtype)
+            base = self._bases[key] = BaseModel(
+                name, folder, self.options.device, self.options.dtype, self.options.quantize
+            )
             self._samplers[id(base)] = Sampler(base, *self._sampling_shape(base))
         return self._bases[key]
 
@@ -111,11 +124,13 @@ class Backend:
             )
         return self.models[model_id]
 
-    def seeded(self, spec: LoraSpec, number: int) -> LoraSpec:
-        """`spec` with a seed: without one, the server's seed and the model's number in its session decide.
+    def settled(self, spec: LoraSpec, number: int) -> LoraSpec:
+        """`spec` with what a client does not say: the kind of adapter, and a seed where it brings none.
 
-        The cookbook sends none, and a run could not be repeated.
+        The cookbook sends no seed, and a run could not be repeated: the server's seed and the model's number in its
+        session decide.
         """
+        spec = replace(spec, kind=self.options.adapter)
         if spec.seed is not None or self.options.seed is None:
             return spec
         digest = hashlib.blake2b(f"adapter:{self.options.seed}:{number}".encode(), digest_size=4).digest()
@@ -173,6 +188,7 @@ class Backend:
             run_metadata=model.metadata,
             user_metadata=user_metadata or {},
             expires_at=expires_at,
+            quantize=self.options.quantize,
         )
         self.store.save(info, model.adapter, state, model.base.folder.resolve(), overwrite=overwrite)
         return str(path)
@@ -186,8 +202,16 @@ class Backend:
         base_model: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> TrainingModel:
-        """Put a checkpoint into `model_id`, which is made if there is no such model yet."""
+        """Put a checkpoint into `model_id`, which is made if there is no such model yet.
+
+        Raises
+        ------
+        RequestError
+            If it was trained with another kind of adapter or another quantisation than this server trains with: going
+            on would be another experiment than either name says. Sampling from it is possible on any server.
+        """
         checkpoint = self.store.load(CheckpointPath.parse(path))
+        self._check_kind(checkpoint.info)
         if optimizer and checkpoint.optimizer is None:
             raise RequestError(
                 f"{path} holds no optimizer state (it is a sampler checkpoint); load it without optimizer"
@@ -203,6 +227,15 @@ class Backend:
         self.models[model_id] = TrainingModel(model_id, base, adapter, state, kept, step)
         return self.models[model_id]
 
+    def _check_kind(self, info: CheckpointInfo) -> None:
+        theirs, mine = (info.lora.kind, info.quantize), (self.options.adapter, self.options.quantize)
+        if theirs != mine:
+            raise RequestError(
+                f"{info.path} was trained with adapter {theirs[0]!r} and quantize {theirs[1]!r}, this engine trains "
+                f"with {mine[0]!r} and {mine[1]!r}; to go on with it start the engine with --adapter {theirs[0]} "
+                f"--quantize {theirs[1]} (sampling from it works as it is)"
+            )
+
     def _adapter(self, base: BaseModel, checkpoint: Checkpoint) -> AdapterWeights:
         return adapter_from_tensors(base.layers, checkpoint.info.lora, checkpoint.tensors, base.device)
 
@@ -217,8 +250,16 @@ class Backend:
         source = CheckpointPath.parse(path)
         checkpoint = self.store.load(source)
         base = self.base(checkpoint.info.base_model)
+        if checkpoint.info.quantize != self.options.quantize:
+            logger.warning(
+                "%s was trained on a base model with quantize %r and is sampled from with %r: "
+                "its log-probabilities are not those of training",
+                path,
+                checkpoint.info.quantize,
+                self.options.quantize,
+            )
         keys = self._keys(weights_version(checkpoint.info.lora, checkpoint.info.step))
-        return self.sessions.open(base, keys, self._adapter(base, checkpoint), source).session_id
+        return self.sessions.open(base, keys, self._adapter(base, checkpoint).frozen(), source).session_id
 
     def sampler_from_base(self, base_model: str) -> str:
         """Open a sampling session on a base model."""

@@ -24,8 +24,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from .adapters import AdapterWeights
+from .devices import Quantization
 from .errors import RequestError
-from .lora import ALPHA, AdapterWeights, LoraSpec
+from .lora import ALPHA, LoraSpec
 
 KINDS = ("weights", "sampler_weights")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")
@@ -67,7 +69,7 @@ def check_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """`checkpoint.json`."""
+    """`checkpoint.json`. `quantize` is the base model's number format in training, `lora.kind` the kind of adapter."""
 
     path: str
     base_model: str
@@ -78,6 +80,7 @@ class CheckpointInfo:
     run_metadata: dict[str, Any]
     user_metadata: dict[str, Any]
     expires_at: str | None = None
+    quantize: Quantization = "none"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "CheckpointInfo":
@@ -194,7 +197,7 @@ def now() -> str:
 def optimizer_tensors(adapter: AdapterWeights, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
     """AdamW's state by parameter name: ``{layer}.lora_A.exp_avg`` and so on; empty before the first step."""
     out: dict[str, Tensor] = {}
-    for name, parameter in _named_parameters(adapter):
+    for name, parameter in adapter.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
             out[f"{name}.{key}"] = value.detach().cpu().clone().contiguous()
     return out
@@ -202,7 +205,7 @@ def optimizer_tensors(adapter: AdapterWeights, optimizer: torch.optim.AdamW) -> 
 
 def restore_optimizer(adapter: AdapterWeights, optimizer: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:
     """The inverse of `optimizer_tensors`."""
-    for name, parameter in _named_parameters(adapter):
+    for name, parameter in adapter.named_parameters():
         prefix = f"{name}."
         state = {k.removeprefix(prefix): v.clone() for k, v in tensors.items() if k.startswith(prefix)}
         if state:
@@ -210,13 +213,12 @@ def restore_optimizer(adapter: AdapterWeights, optimizer: torch.optim.AdamW, ten
             optimizer.state[parameter] = {k: v if k == "step" else v.to(parameter.device) for k, v in state.items()}
 
 
-def _named_parameters(adapter: AdapterWeights) -> list[tuple[str, torch.nn.Parameter]]:
-    pairs = adapter.pairs.items()
-    return [item for name, pair in pairs for item in ((f"{name}.lora_A", pair.a), (f"{name}.lora_B", pair.b))]
-
-
 def _peft_tensors(adapter: AdapterWeights) -> dict[str, Tensor]:
-    return {f"{_PEFT_PREFIX}{name}.weight": tensor for name, tensor in adapter.named_tensors().items()}
+    # peft ends the names of matrices in .weight, that of DoRA's magnitude not.
+    return {
+        f"{_PEFT_PREFIX}{name}" + (".weight" if tensor.ndim == 2 else ""): tensor
+        for name, tensor in adapter.named_tensors().items()
+    }
 
 
 def _layer_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -230,6 +232,7 @@ def _peft_config(adapter: AdapterWeights, base_folder: Path) -> dict[str, Any]:
         "base_model_name_or_path": str(base_folder),
         "r": adapter.spec.rank,
         "lora_alpha": ALPHA,
+        "use_dora": adapter.spec.kind == "dora",
         "lora_dropout": 0.0,
         "bias": "none",
         "fan_in_fan_out": False,

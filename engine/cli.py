@@ -24,6 +24,8 @@ def serve(
     threads: Annotated[int | None, typer.Option(help="Torch threads; chosen by the number of cores.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16, for the base model.")] = None,
+    adapter: Annotated[str, typer.Option(help="Adapters to train: lora or dora.")] = "lora",
+    quantize: Annotated[str, typer.Option(help="Base model in memory: none, or 4bit (needs bitsandbytes).")] = "none",
     gather_ms: Annotated[float, typer.Option(help="How long sampling waits for requests to join a batch.")] = 40.0,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
     announce: Annotated[Path | None, typer.Option(hidden=True)] = None,
@@ -56,6 +58,8 @@ def serve(
             threads=threads,
             device=device,
             dtype=dtype,
+            adapter=adapter,  # pyright: ignore[reportArgumentType] (checked there)
+            quantize=quantize,  # pyright: ignore[reportArgumentType]
             gather_seconds=gather_ms / 1000,
             parent=parent,
             announce=announce,

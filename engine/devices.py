@@ -1,9 +1,13 @@
 """Where and how the model computes: device, number format, threads."""
 
+import importlib.util
 import os
+from typing import Literal, get_args
 
 import torch
 
+Quantization = Literal["none", "4bit"]
+QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -35,3 +39,20 @@ def choose_threads(threads: int | None = None) -> int:
         return threads
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 1 if cores <= 4 else cores // 2
+
+
+def check_quantization(quantize: str) -> None:
+    """Refuse a quantisation that is not known, or that this installation cannot compute.
+
+    Raises
+    ------
+    ValueError
+        If `quantize` is neither none nor 4bit, or is 4bit and bitsandbytes is not installed.
+    """
+    if quantize not in QUANTIZATIONS:
+        raise ValueError(f"quantize {quantize!r} is not known; choose one of {', '.join(QUANTIZATIONS)}")
+    if quantize == "4bit" and importlib.util.find_spec("bitsandbytes") is None:
+        raise ValueError(
+            "quantize '4bit' needs bitsandbytes and, in practice, a CUDA GPU: pip install bitsandbytes; "
+            "without it, quantize 'none' trains the same adapters on the full weights"
+        )

@@ -8,13 +8,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PreTrainedTokenizerBase,
+)
 from transformers.cache_utils import Cache
 from transformers.pytorch_utils import Conv1D
 
 from . import attention
+from .adapters import AdapterWeights
+from .devices import Quantization
 from .errors import RequestError
-from .lora import AdaptableLayer, AdapterWeights
+from .lora import AdaptableLayer
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +42,9 @@ class BaseModel:
         A local Hugging Face model folder.
     device, dtype
         Where its weights live and in which format. Adapters are always float32.
+    quantize
+        ``4bit``: its linear layers (but for the head) are kept in NF4 with double quantisation (Dettmers et al. 2023,
+        QLoRA, arXiv:2305.14314) and computed in `dtype`.
 
     Raises
     ------
@@ -42,21 +53,28 @@ class BaseModel:
         need).
     """
 
-    def __init__(self, name: str, folder: Path, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization = "none"
+    ) -> None:
         self.name, self.folder, self.device, self.dtype = name, folder, device, dtype
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True)
             self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             net: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype, local_files_only=True, attn_implementation=attention.NAME
+                folder,
+                dtype=dtype,
+                local_files_only=True,
+                attn_implementation=attention.NAME,
+                **(_four_bits(device, dtype) if quantize == "4bit" else {}),
             )
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, ImportError) as error:
             raise RequestError(f"base model {name!r} at {folder} cannot be loaded: {error}") from error
         if "position_ids" not in inspect.signature(net.forward).parameters:
             raise RequestError(
                 f"base model {name!r} ({type(net).__name__}) does not take position_ids; it cannot be served"
             )
-        self.net = net.to(device).eval().requires_grad_(False)
+        # Quantised weights are put in their place while they are read.
+        self.net = (net if quantize == "4bit" else net.to(device)).eval().requires_grad_(False)
         self.config = config.get_text_config()
         self.vocab_size: int = self.net.get_output_embeddings().weight.shape[0]
         self.context_length: int = getattr(self.config, "max_position_embeddings", None) or 1 << 20
@@ -80,17 +98,18 @@ class BaseModel:
             if isinstance(module, Conv1D):
                 inputs, outputs = module.weight.shape
             else:
-                outputs, inputs = module.weight.shape
-            self.layers.append(AdaptableLayer(name, part, inputs, outputs))
+                # Weights of 4 bits are packed: their shape says nothing.
+                inputs, outputs = module.in_features, module.out_features
+            self.layers.append(AdaptableLayer(name, part, inputs, outputs, module))
             module.register_forward_hook(self._adapter_hook(name))
         head.register_forward_pre_hook(self._select_hook)
 
     def _adapter_hook(self, name: str) -> Any:
-        def add_low_rank_term(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+        def adapt(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
             pair = self._adapter.pairs.get(name) if self._adapter is not None else None
             return None if pair is None else pair.apply_to(args[0], output)
 
-        return add_low_rank_term
+        return adapt
 
     def _select_hook(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor] | None:
         # The head is the widest layer: it sees only the positions whose logits are wanted. Cutting its input, and
@@ -103,6 +122,8 @@ class BaseModel:
     @contextmanager
     def using(self, adapter: AdapterWeights | None):
         """Run the model with `adapter` (None: the bare base model) inside the block."""
+        if adapter is not None:
+            adapter.prepare()
         before, self._adapter = self._adapter, adapter
         try:
             yield
@@ -193,6 +214,16 @@ class BaseModel:
             raise RequestError(
                 f"{what} has {len(tokens)} tokens{plus}, more than the context of {self.name!r} ({self.context_length})"
             )
+
+
+def _four_bits(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
+    config = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+    )
+    return {"quantization_config": config, "device_map": {"": device}}
 
 
 def _part_of(name: str) -> str | None:

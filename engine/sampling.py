@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .adapters import AdapterWeights
 from .kv_cache import SlotCache
-from .lora import AdapterWeights
 from .model import BaseModel
 from .random_streams import uniforms
 from .token_choice import ChoiceRule, choose_tokens, top_logprobs

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
+from .adapters import AdapterWeights, adapter_from_tensors
 from .checkpoints import CheckpointPath, CheckpointStore
 from .errors import RequestError
-from .lora import AdapterWeights, LoraSpec, adapter_from_tensors
+from .lora import LoraSpec
 from .model import BaseModel
 from .random_streams import OccurrenceKeys
 
@@ -86,7 +87,8 @@ class SamplingSessions:
                 tensors = self._store.load(session.source).tensors
             else:
                 tensors = load_file(self._file(session))
-            session.adapter = adapter_from_tensors(session.base.layers, session.spec, tensors, session.base.device)
+            layers, device = session.base.layers, session.base.device
+            session.adapter = adapter_from_tensors(layers, session.spec, tensors, device).frozen()
             self._make_room()
         return session.adapter
 

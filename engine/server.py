@@ -178,7 +178,7 @@ class Server:
             )
         _check_optimizer(body.optimizer_config)
         model_id = self._model_id(body.session_id, body.model_seq_id)
-        spec = self.backend.seeded(body.lora_config.spec(), body.model_seq_id)
+        spec = self.backend.settled(body.lora_config.spec(), body.model_seq_id)
 
         def run() -> dict[str, Any]:
             self.backend.create_model(model_id, body.base_model, spec, body.user_metadata or {})

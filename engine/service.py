@@ -81,6 +81,8 @@ def start_engine(
     threads: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    adapter: str = "lora",
+    quantize: str = "none",
     gather_seconds: float = 0.04,
     log: str | Path | None = None,
 ) -> Engine:
@@ -96,7 +98,7 @@ def start_engine(
         A process of its own (faster), or a thread of this one.
     seed
         Decides samples of requests that bring no seed; None draws them afresh.
-    threads, device, dtype
+    threads, device, dtype, adapter, quantize
         See `ServeOptions`.
     log
         File for the messages of the process; None shows them here.
@@ -114,13 +116,14 @@ def start_engine(
 
         options = ServeOptions(
             folders, root, port=port, api_key=key, seed=seed, threads=threads, device=device, dtype=dtype,
+            adapter=adapter, quantize=quantize,  # pyright: ignore[reportArgumentType] (checked there)
             gather_seconds=gather_seconds,
         )  # fmt: skip
         thread = ServerThread(options)
         return Engine(thread.start(), key, thread=thread)
     command = [sys.executable, "-m", "scisci_gym.engine", "serve", "--checkpoints", str(root), "--port", str(port)]
     command += ["--parent", str(os.getpid()), "--seed", "random" if seed is None else str(seed)]
-    command += ["--gather-ms", str(gather_seconds * 1000)]
+    command += ["--gather-ms", str(gather_seconds * 1000), "--adapter", adapter, "--quantize", quantize]
     for name, folder in folders.items():
         command += ["--model", f"{name}={folder}"]
     for option, value in (("--threads", threads), ("--device", device), ("--dtype", dtype)):
@@ -175,6 +178,8 @@ def local_engine(
     threads: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    adapter: str = "lora",
+    quantize: str = "none",
     gather_seconds: float = 0.04,
     log: str | Path | None = None,
 ) -> Iterator[Engine]:
@@ -187,7 +192,7 @@ def local_engine(
     """
     engine = start_engine(
         models, checkpoints=checkpoints, process=process, port=port, seed=seed, threads=threads, device=device,
-        dtype=dtype, gather_seconds=gather_seconds, log=log,
+        dtype=dtype, adapter=adapter, quantize=quantize, gather_seconds=gather_seconds, log=log,
     )  # fmt: skip
     before = {name: os.environ.get(name) for name in engine.environment}
     try:

@@ -17,7 +17,8 @@ from transformers.utils.logging import disable_progress_bar
 
 from .backend import Backend, EngineOptions
 from .checkpoints import CheckpointStore
-from .devices import choose_device, choose_threads
+from .devices import Quantization, check_quantization, choose_device, choose_threads
+from .lora import KINDS, AdapterKind
 from .server import Server
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,11 @@ class ServeOptions:
         Torch threads; None chooses by the number of cores.
     device, dtype
         None: CUDA and bfloat16 if there is a GPU, otherwise the CPU and float32.
+    adapter
+        Kind of adapters that are trained: lora or dora.
+    quantize
+        ``4bit`` keeps the base models' linear layers in 4 bits (NF4, through bitsandbytes); with `adapter` dora that is
+        QDoRA.
     gather_seconds
         How long sampling waits for more requests to join a batch.
     parent
@@ -60,6 +66,8 @@ class ServeOptions:
     threads: int | None = None
     device: str | None = None
     dtype: str | None = None
+    adapter: AdapterKind = "lora"
+    quantize: Quantization = "none"
     gather_seconds: float = 0.04
     parent: int | None = None
     announce: Path | None = None
@@ -71,6 +79,9 @@ class ServeOptions:
             )
         if self.api_key is not None and not self.api_key.startswith("tml-"):
             raise ValueError("the API key must start with 'tml-'; the SDK refuses others")
+        if self.adapter not in KINDS:
+            raise ValueError(f"adapter {self.adapter!r} is not known; choose one of {', '.join(KINDS)}")
+        check_quantization(self.quantize)
         for name, folder in self.models.items():
             if not Path(folder, "config.json").is_file():
                 raise ValueError(
@@ -89,6 +100,8 @@ def build_server(options: ServeOptions) -> Server:
         dtype=dtype,
         any_path=_is_loopback(options.host),
         seed=options.seed,
+        adapter=options.adapter,
+        quantize=options.quantize,
     )
     backend = Backend(engine, CheckpointStore(options.checkpoints))
     return Server(backend, options.api_key, options.gather_seconds)

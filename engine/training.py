@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .adapters import AdapterWeights
 from .errors import RequestError
-from .lora import AdapterWeights
 from .losses import LOSSES, OPTIONAL_INPUTS, REQUIRED_INPUTS, check_loss
 from .model import BaseModel
 from .passes import Pass, TrainingSequence, plan_passes

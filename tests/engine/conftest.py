@@ -10,8 +10,10 @@ import tinker
 import torch
 
 from scisci_gym.engine import Engine, local_engine
+from scisci_gym.engine.adapters import AdapterWeights, new_adapter
+from scisci_gym.engine.dora import DoraPair
 from scisci_gym.engine.init_model import init_model
-from scisci_gym.engine.lora import AdapterWeights, LoraSpec, new_adapter
+from scisci_gym.engine.lora import LoraSpec
 from scisci_gym.engine.model import BaseModel
 
 # Tests are imported one by one (importlib mode): a module that they share must be put on the path.
@@ -69,11 +71,13 @@ def base(tiny_model: Path) -> BaseModel:
     return BaseModel("tiny", tiny_model, torch.device("cpu"), torch.float32)
 
 
-@pytest.fixture
-def adapter(base: BaseModel) -> AdapterWeights:
-    """An adapter that has moved away from zero."""
-    made = new_adapter(base.layers, LoraSpec(rank=4, seed=1), base.device)
+@pytest.fixture(params=["lora", "dora"])
+def adapter(base: BaseModel, request: pytest.FixtureRequest) -> AdapterWeights:
+    """An adapter of either kind that has moved away from where it starts."""
+    made = new_adapter(base.layers, LoraSpec(rank=4, seed=1, kind=request.param), base.device)
     generator = torch.Generator().manual_seed(2)
     for pair in made.pairs.values():
         pair.b.data = torch.randn(pair.b.shape, generator=generator) * 0.05
+        if isinstance(pair, DoraPair):
+            pair.magnitude.data *= 1 + 0.1 * torch.randn(pair.magnitude.shape, generator=generator)
     return made

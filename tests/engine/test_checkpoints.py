@@ -6,8 +6,9 @@ from pathlib import Path
 import peft
 import pytest
 import torch
+from families import foreign_model
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
 from scisci_gym.engine import checkpoints
 from scisci_gym.engine.backend import Backend, EngineOptions
@@ -31,24 +32,6 @@ def train(backend: Backend, model_id: str, steps: int) -> None:
     for _ in range(steps):
         backend.forward_backward(model_id, data, "cross_entropy", {}, backward=True)
         backend.optim_step(model_id, AdamSettings(learning_rate=1e-2))
-
-
-def foreign_model(kind: str, folder: Path, tiny_model: Path) -> Path:
-    """A random model of another family, with the tiny model's tokenizer."""
-    torch.manual_seed(0)
-    if kind == "gpt2":
-        net = GPT2LMHeadModel(GPT2Config(vocab_size=400, n_embd=32, n_layer=2, n_head=2, n_positions=128))
-    else:
-        net = LlamaForCausalLM(
-            LlamaConfig(
-                vocab_size=400, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-                num_key_value_heads=2, max_position_embeddings=128, tie_word_embeddings=False,
-            )
-        )  # fmt: skip
-    net.save_pretrained(folder)
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        (folder / file).write_text((tiny_model / file).read_text())
-    return folder
 
 
 @pytest.mark.filterwarnings("ignore")

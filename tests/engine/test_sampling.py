@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from scisci_gym.engine.adapters import AdapterWeights
 from scisci_gym.engine.errors import RequestError
-from scisci_gym.engine.lora import AdapterWeights
 from scisci_gym.engine.model import BaseModel
 from scisci_gym.engine.random_streams import OccurrenceKeys, uniforms
 from scisci_gym.engine.sampling import Sampler, SampleRequest, padded_width
