@@ -191,6 +191,8 @@ class AdversarialDisruptionEnv(SciSciEnv):
             episode_done=False,
             next_messages=self._messages,
             metrics={"first_correct": float(label == self._label)},
+            # Already here: a last message that is cut off never reaches `step`, and the challenge was put all the same.
+            logs={"expected": self._label, **self._challenge_logs(self._challenge)},
         )
 
     async def challenge(self, answer: str, label: str) -> Challenge:
@@ -223,6 +225,10 @@ class AdversarialDisruptionEnv(SciSciEnv):
         )
         return self._result(reward, final, challenge)
 
+    def _challenge_logs(self, challenge: Challenge) -> dict[str, str | int | float]:
+        kind = challenge.kind(self._label)
+        return {"first": self._first or "", "challenge": kind, "challenge_label": challenge.label or ""}
+
     def _result(self, reward: RewardBreakdown, final: str | None, challenge: Challenge | None) -> MessageStepResult:
         was_right, is_right = self._first == self._label, final == self._label
         moves = {
@@ -243,7 +249,7 @@ class AdversarialDisruptionEnv(SciSciEnv):
             metrics |= {
                 f"challenge_{kind}/{name}": value for name, value in {"correct": float(is_right), **moves}.items()
             }
-            logs |= {"first": self._first or "", "challenge": kind, "challenge_label": challenge.label or ""}
+            logs |= self._challenge_logs(challenge)
         return MessageStepResult(reward=reward.total, episode_done=True, next_messages=[], metrics=metrics, logs=logs)
 
 
