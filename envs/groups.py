@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import chz
-import numpy as np
 import tinker
 from tinker_cookbook.renderers import Message, Renderer, get_renderer
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv
@@ -28,6 +27,7 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from ..datasets.store import load_papers
 from ..rewards.diagnostics import group_diagnostics
 from .base import Example, SciSciEnv
+from .order import Order, Shuffled, epoch_order
 from .registry import spec
 from .thread_safe_tokenizer import ThreadSafeTokenizer
 
@@ -145,7 +145,9 @@ class SciSciDataset(RLDataset):
     batches : int or None
         Length of the dataset; None for one epoch.
     seed : int or None
-        Of the shuffling; None keeps the order.
+        Of the shuffling; None keeps the order, once.
+    order : Order or None
+        Which example comes when; None for `Shuffled`.
     """
 
     def __init__(
@@ -160,6 +162,7 @@ class SciSciDataset(RLDataset):
         options: dict[str, Any] | None = None,
         batches: int | None = None,
         seed: int | None = 0,
+        order: Order | None = None,
     ):
         if not examples:
             raise ValueError(f"no examples for {env_id}: none of the papers has the label it grades against")
@@ -170,6 +173,7 @@ class SciSciDataset(RLDataset):
         self.groups_per_batch, self.group_size = groups_per_batch, group_size
         self.renderer_name, self.tokenizer_name = renderer_name, tokenizer_name
         self.options = options or {}
+        self.order = order or Shuffled(len(examples), seed or 0)
         self.batches = batches if batches is not None else -(-len(examples) // groups_per_batch)
 
     def __len__(self) -> int:
@@ -185,24 +189,18 @@ class SciSciDataset(RLDataset):
             last = min(last, len(self.examples))
         return [self._builder(position) for position in range(first, last)]
 
-    def _at(self, position: int) -> int:
-        epoch, within = divmod(position, len(self.examples))
-        return within if self.seed is None else int(_order(self.seed, epoch, len(self.examples))[within])
-
     def _builder(self, position: int) -> SciSciGroupBuilder:
         options = self.options
         if self.seed is not None and "seed" in spec(self.env_id).option_names() and "seed" not in options:
             # Another draw of whatever the environment draws, every time a paper comes round; the same within a group.
             options = {**options, "seed": self.seed * 1_000_003 + position}
-        example = self.examples[self._at(position)]
+        example = self.examples[position if self.seed is None else self.order(position)]
         return SciSciGroupBuilder(
             self.env_id, example, self.renderer_name, self.tokenizer_name, self.group_size, options
         )
 
 
-@functools.lru_cache(maxsize=4)
-def _order(seed: int, epoch: int, size: int) -> np.ndarray:
-    return np.random.default_rng([seed, epoch]).permutation(size)
+OrderMaker = Callable[[Sequence[Example], int], Order]
 
 
 @chz.chz
@@ -223,6 +221,8 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
     options : dict
         Options of the environment, such as ``{"prompt": "short"}``.
     seed : int
+    order : callable or None
+        (examples, seed) -> the `Order` of the training examples; None for `Shuffled`.
     """
 
     env_id: str
@@ -235,6 +235,7 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
     held_out: int = 128
     options: dict[str, Any] = chz.field(default_factory=dict)
     seed: int = 0
+    order: OrderMaker | None = None
 
     async def __call__(self) -> tuple[SciSciDataset, SciSciDataset | None]:
         env_class = spec(self.env_id)
@@ -243,19 +244,21 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
             "tokenizer_name": self.tokenizer_name,
             "options": self.options,
         }
+        training = env_class.examples(load_papers(self.dataset, "train"), self.seed)
         train = SciSciDataset(
             self.env_id,
-            env_class.examples(load_papers(self.dataset, "train"), self.seed),
+            training,
             groups_per_batch=self.groups_per_batch,
             group_size=self.group_size,
             batches=self.batches,
             seed=self.seed,
+            order=self.order(training, self.seed) if self.order and training else None,
             **shared,
         )
         if not self.held_out:
             return train, None
         examples = env_class.examples(load_papers(self.dataset, "validation"), self.seed)
-        chosen = _order(self.seed, 0, len(examples))[: self.held_out]
+        chosen = epoch_order(self.seed, 0, len(examples))[: self.held_out]
         held_out = SciSciDataset(
             self.env_id,
             [examples[at] for at in sorted(chosen)],

@@ -73,6 +73,7 @@ class NoveltyEnv(LabelEnv):
     env_id = "novelty-v0"
     labels = NOVELTY_LABELS
     label_field = "novelty_label"
+    score_fields = ("novelty_score", "conventionality_score")
 
     def criteria(self) -> str:
         return novelty_criteria(self.paper)

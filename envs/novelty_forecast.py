@@ -53,6 +53,7 @@ class NoveltyForecastEnv(ForecastEnv):
     env_id = "novelty-forecast-v0"
     labels = NOVELTY_LABELS
     label_field = "novelty_label"
+    score_fields = ("novelty_score", "conventionality_score")
 
     def criteria(self) -> str:
         return novelty_criteria(self.paper)

@@ -23,9 +23,9 @@ from ..datasets.store import load_card
 from ..datasets.synthetic import SyntheticCorpus
 from ..envs.disruption import DisruptionEnv
 from . import rl, sft
-from .checkpoints import last_checkpoint
+from .checkpoints import best_checkpoint, last_checkpoint
 from .engines import engine_kind, open_engine
-from .evaluation.evaluate import Policy, PolicyResult, Task, best_checkpoint, evaluate_baselines, evaluate_policy
+from .evaluation.evaluate import Policy, PolicyResult, Task, evaluate_baselines, evaluate_policy
 from .evaluation.scores import Scores
 from .models import renderer_name_for
 from .monitoring.progress import training_progress
@@ -328,7 +328,7 @@ class Demo:
         results = []
         for policy in track(policies, "evaluating", console=self.console, transient=True):
             results.append(await evaluate_policy(task, policy, seed=self.settings.seed))
-        return int(chosen.batch or 0), results
+        return chosen.step, results
 
 
 def write_atomically(path: Path, value: Any) -> None:

@@ -10,25 +10,22 @@ local engine does the work; `engine=hosted` or `engine=URL` changes nothing else
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import chz
-import tinker
 from tinker.types import LossFnType
-from tinker_cookbook import checkpoint_utils
 from tinker_cookbook.rl import train
-from tinker_cookbook.stores.storage import storage_from_uri
-from tinker_cookbook.stores.training_store import TrainingRunStore
 
 from ..datasets.store import load_card
-from ..envs.benchmarks import SciSciBenchmark, benchmark_name
-from ..envs.groups import SciSciDatasetBuilder, renderer_of
+from ..envs.groups import OrderMaker, SciSciDatasetBuilder
+from ..envs.order import BalancedOrder
 from .checkpoints import state_path
-from .evaluation.policy_scores import ValidationScores
-from .models import learning_rate_for, renderer_name_for
-from .options import parse_options
-from .running import Recipe, RecipeConfig
+from .curriculum import Curriculum, CurriculumOrder
+from .pass_rates import measure_pass_rates
+from .recipe_config import RecipeConfig
+from .rollout_workers import Rollouts, rollout_executor
+from .running import Recipe
+from .validation import validation_builders
 
 
 @chz.chz
@@ -38,49 +35,53 @@ class CLIConfig(RecipeConfig):
     groups_per_batch: int = 32
     group_size: int = 8
     max_steps: int = 100
-    max_tokens: int = 1024
     temperature: float = 1.0
     loss_fn: LossFnType = "importance_sampling"
     loss_fn_config: dict[str, Any] | None = None
     num_substeps: int = 1
+    # A penalty for leaving a reference: where training starts from, unless another checkpoint or run is named.
     kl_penalty_coef: float = 0.0
     kl_reference_checkpoint: str | None = None
-    eval_every: int = 10
-    save_every: int = 10
-    validation_examples: int | None = 256
+    remove_constant_reward_groups: bool = False
+    # Which papers when: labels by turns; or easy ones first, by distance from the label boundary or by pass rate.
+    balance_labels: bool = False
+    curriculum: Curriculum = "none"
+    pass_rate_attempts: int = 8
+    # Sampling ahead of training by at most so many updates; None: strictly on-policy.
+    max_steps_off_policy: int | None = None
+    # Training on the first groups of a batch while the last ones are sampled, in so many parts.
+    num_minibatches: int | None = None
+    # Where episodes run: this process, worker processes, or a Ray cluster.
+    rollouts: Rollouts = "local"
+    rollout_workers: int = 4
+    # Validation examples that are sampled like training ones (temperature, one rollout each) at every evaluation.
     held_out: int = 0
     num_groups_to_log: int = 1
 
 
 def build_config(cfg: CLIConfig) -> train.Config:
-    """The cookbook's configuration for ours. Reads the dataset folder's card, starts nothing."""
+    """The cookbook's configuration for ours. Reads the dataset folder's card, starts nothing.
+
+    Raises
+    ------
+    ValueError
+        If options contradict each other or name something that does not exist.
+    """
     load_card(cfg.dataset)
-    renderer_name = renderer_name_for(cfg.model_name, cfg.renderer_name)
-    options = parse_options(cfg.env, cfg.env_options)
-    builder = SciSciDatasetBuilder(
-        env_id=cfg.env,
-        dataset=cfg.dataset,
-        renderer_name=renderer_name,
-        tokenizer_name=cfg.model_name,
-        groups_per_batch=cfg.groups_per_batch,
-        group_size=cfg.group_size,
-        batches=cfg.max_steps,
-        held_out=cfg.held_out,
-        options=options,
-        seed=cfg.seed,
-    )
+    if cfg.max_steps_off_policy is not None and cfg.num_minibatches is not None:
+        raise ValueError("max_steps_off_policy and num_minibatches exclude each other: asynchronous or streaming")
     reference = None
     if cfg.kl_penalty_coef > 0:
         start = state_path(cfg.kl_reference_checkpoint or cfg.load_checkpoint_path)
         reference = train.KLReferenceConfig(base_model=cfg.model_name, load_checkpoint_path=start)
     return train.Config(
         recipe_name=f"scisci_gym_rl_{cfg.env}",
-        dataset_builder=builder,
+        dataset_builder=_dataset(cfg),
         model_name=cfg.model_name,
-        renderer_name=renderer_name,
+        renderer_name=cfg.renderer(),
         load_checkpoint_path=state_path(cfg.load_checkpoint_path),
         lora_rank=cfg.lora_rank,
-        learning_rate=learning_rate_for(cfg.model_name, cfg.learning_rate),
+        learning_rate=cfg.rate(),
         max_tokens=cfg.max_tokens,
         temperature=cfg.temperature,
         loss_fn=cfg.loss_fn,
@@ -88,7 +89,14 @@ def build_config(cfg: CLIConfig) -> train.Config:
         num_substeps=cfg.num_substeps,
         kl_penalty_coef=cfg.kl_penalty_coef,
         kl_reference_config=reference,
-        evaluator_builders=[_validation(cfg, renderer_name, options)] if cfg.validation_examples != 0 else [],
+        remove_constant_reward_groups=cfg.remove_constant_reward_groups,
+        async_config=None
+        if cfg.max_steps_off_policy is None
+        else train.AsyncConfig(max_steps_off_policy=cfg.max_steps_off_policy, groups_per_batch=cfg.groups_per_batch),
+        stream_minibatch_config=None
+        if cfg.num_minibatches is None
+        else train.StreamMinibatchConfig(groups_per_batch=cfg.groups_per_batch, num_minibatches=cfg.num_minibatches),
+        evaluator_builders=[*validation_builders(cfg)],
         eval_every=cfg.eval_every,
         save_every=cfg.save_every,
         num_groups_to_log=cfg.num_groups_to_log,
@@ -98,33 +106,48 @@ def build_config(cfg: CLIConfig) -> train.Config:
     )
 
 
-def _validation(cfg: CLIConfig, renderer_name: str, options: dict[str, Any]) -> Callable[[], ValidationScores]:
-    benchmark = SciSciBenchmark(cfg.env, benchmark_name(cfg.env), cfg.dataset, "validation", options)
+def _dataset(cfg: CLIConfig) -> SciSciDatasetBuilder:
+    return SciSciDatasetBuilder(
+        env_id=cfg.env,
+        dataset=cfg.dataset,
+        renderer_name=cfg.renderer(),
+        tokenizer_name=cfg.model_name,
+        groups_per_batch=cfg.groups_per_batch,
+        group_size=cfg.group_size,
+        batches=cfg.max_steps,
+        held_out=cfg.held_out,
+        options=cfg.options(),
+        seed=cfg.seed,
+        order=_order(cfg),
+    )
 
-    def build() -> ValidationScores:
-        renderer = renderer_of(renderer_name, cfg.model_name)
-        return ValidationScores(benchmark, renderer, cfg.max_tokens, cfg.validation_examples)
 
-    return build
+def _order(cfg: CLIConfig) -> OrderMaker | None:
+    if cfg.curriculum != "none":
+        if cfg.balance_labels:
+            raise ValueError("curriculum and balance_labels exclude each other: one thing decides the order of papers")
+        return CurriculumOrder(cfg.curriculum, cfg.env, cfg.groups_per_batch, cfg.log_path)
+    if cfg.balance_labels:
+        return BalancedOrder(cfg.env)
+    return None
 
 
-async def _train(config: train.Config) -> None:
-    await train.main(config)
-    await _validate_final(config)
-
-
-async def _validate_final(config: train.Config) -> None:
-    """Evaluate the final weights too: the loop evaluates before a step, so its last checkpoint has no scores yet."""
-    final = checkpoint_utils.get_last_checkpoint(config.log_path, required_key="sampler_path")
-    if final is None or final.batch is None or not config.evaluator_builders:
-        return
-    store = TrainingRunStore(storage_from_uri(config.log_path))
-    if any(row.get("step") == final.batch and "validation/macro_f1" in row for row in store.read_metrics()):
-        return
-    client = tinker.ServiceClient().create_sampling_client(base_model=config.model_name, model_path=final.sampler_path)
-    evaluators = [build() for build in config.evaluator_builders]
-    scores = await train.run_evaluations_parallel(evaluators, client, config, final.batch, store=store)
-    store.write_metrics(scores, step=final.batch)
+async def _train(cfg: CLIConfig, config: train.Config) -> None:
+    if cfg.curriculum == "pass_rate":
+        await measure_pass_rates(
+            cfg.log_path,
+            env_id=cfg.env,
+            options=cfg.options(),
+            dataset=cfg.dataset,
+            model_name=cfg.model_name,
+            renderer_name=cfg.renderer(),
+            start=config.load_checkpoint_path,
+            attempts=cfg.pass_rate_attempts,
+            max_tokens=cfg.max_tokens,
+            seed=cfg.seed,
+        )
+    with rollout_executor(cfg.rollouts, cfg.rollout_workers) as executor:
+        await train.main(config, rollout_executor=executor)
 
 
 RECIPE = Recipe("rl", "GRPO on an environment.", CLIConfig, build_config, _train)

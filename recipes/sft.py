@@ -27,10 +27,9 @@ from ..datasets.store import load_card, load_papers
 from ..envs.base import Example
 from ..envs.groups import renderer_of
 from ..envs.registry import make, spec
-from .checkpoints import state_path
-from .models import learning_rate_for, renderer_name_for
-from .options import parse_options
-from .running import Recipe, RecipeConfig
+from .checkpoints import settle_sft_resume, state_path
+from .recipe_config import RecipeConfig
+from .running import Recipe
 
 Answers = Literal["gold", "random"]
 
@@ -115,19 +114,19 @@ class CLIConfig(RecipeConfig):
     num_epochs: int = 1
     batch_size: int = 48
     max_length: int | None = 32768
+    # Checkpoints are validated when training has ended: the loop saves them between its own evaluations.
     save_every: int = 0
 
 
 def build_config(cfg: CLIConfig) -> train.Config:
     """The cookbook's configuration for ours."""
     load_card(cfg.dataset)
-    renderer_name = renderer_name_for(cfg.model_name, cfg.renderer_name)
     builder = SupervisedEnvBuilder(
         env_id=cfg.env,
         dataset=cfg.dataset,
-        renderer_name=renderer_name,
+        renderer_name=cfg.renderer(),
         tokenizer_name=cfg.model_name,
-        options=parse_options(cfg.env, cfg.env_options),
+        options=cfg.options(),
         answers=cfg.answers,
         rows=cfg.rows,
         batch_size=cfg.batch_size,
@@ -138,10 +137,10 @@ def build_config(cfg: CLIConfig) -> train.Config:
         recipe_name=f"scisci_gym_sft_{cfg.env}",
         dataset_builder=builder,
         model_name=cfg.model_name,
-        renderer_name=renderer_name,
+        renderer_name=cfg.renderer(),
         load_checkpoint_path=state_path(cfg.load_checkpoint_path),
         lora_rank=cfg.lora_rank,
-        learning_rate=learning_rate_for(cfg.model_name, cfg.learning_rate),
+        learning_rate=cfg.rate(),
         lr_schedule=cfg.lr_schedule,
         num_epochs=cfg.num_epochs,
         save_every=cfg.save_every,
@@ -153,7 +152,13 @@ def build_config(cfg: CLIConfig) -> train.Config:
     )
 
 
-RECIPE = Recipe("sft", "Imitate an environment's gold answers.", CLIConfig, build_config, train.main)
+async def _train(cfg: CLIConfig, config: train.Config) -> None:
+    if cfg.save_every:
+        settle_sft_resume(cfg.log_path, len(config.dataset_builder()[0]))
+    await train.main(config)
+
+
+RECIPE = Recipe("sft", "Imitate an environment's gold answers.", CLIConfig, build_config, _train)
 
 if __name__ == "__main__":
     RECIPE.main(chz.entrypoint(CLIConfig))

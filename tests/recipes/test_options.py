@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from tinker_cookbook.checkpoint_utils import load_checkpoints_file
+
 from scisci_gym import Paper
-from scisci_gym.recipes.checkpoints import state_path
+from scisci_gym.recipes.checkpoints import best_checkpoint, checkpoints, settle_sft_resume, state_path
 from scisci_gym.recipes.engines import engine_kind
 from scisci_gym.recipes.evaluation.baselines import majority, prior, tfidf_logistic
-from scisci_gym.recipes.evaluation.evaluate import best_checkpoint
 from scisci_gym.recipes.evaluation.policy_scores import read_metrics
 from scisci_gym.recipes.models import learning_rate_for, renderer_name_for
 from scisci_gym.recipes.options import parse_options
@@ -88,8 +89,8 @@ def test_best_checkpoint_is_the_earliest_of_the_best_validated(tmp_path) -> None
     # Step 30 has no checkpoint, so its score cannot be chosen.
     checkpoints = [{"name": str(b), "batch": b, "sampler_path": f"tinker://m/{b}"} for b in (10, 20)]
     write_run(tmp_path, metrics, checkpoints)
-    record, value = best_checkpoint(tmp_path)
-    assert (record.batch, value) == (10, 0.6)
+    checkpoint, value = best_checkpoint(tmp_path)
+    assert (checkpoint.step, value) == (10, 0.6)
 
 
 def test_a_run_without_validated_checkpoint_is_refused(tmp_path) -> None:
@@ -98,13 +99,33 @@ def test_a_run_without_validated_checkpoint_is_refused(tmp_path) -> None:
         best_checkpoint(tmp_path)
 
 
+def paths(name: str) -> dict[str, str]:
+    return {"name": name, "state_path": f"tinker://m/{name}", "sampler_path": f"tinker://m/s{name}"}
+
+
 def test_training_starts_from_a_path_or_from_the_folder_of_a_run(tmp_path) -> None:
-    write_run(tmp_path, [], [{"name": "a", "state_path": "tinker://m/a"}, {"name": "b", "state_path": "tinker://m/b"}])
-    assert state_path(str(tmp_path)) == "tinker://m/b"
+    """From a run with validation its best checkpoint, from another its last."""
+    records = [{**paths("000010"), "batch": 10}, {**paths("final"), "batch": 20, "final": True}]
+    write_run(tmp_path, [], records)
+    assert state_path(str(tmp_path)) == "tinker://m/final"
+    write_run(tmp_path, [{"step": 10, "validation/macro_f1": 0.6}, {"step": 20, "validation/macro_f1": 0.5}], records)
+    assert state_path(str(tmp_path)) == "tinker://m/000010"
     assert state_path("tinker://m/a") == "tinker://m/a"
     assert state_path(None) is None
     with pytest.raises(FileNotFoundError, match="nowhere"):
         state_path("nowhere")
+
+
+def test_sft_checkpoints_count_the_update_that_their_name_leaves_out(tmp_path) -> None:
+    """Six batches an epoch: checkpoint 5 was saved after update 5, so six updates are done and epoch 1 begins."""
+    metrics = [{"step": step, "train_mean_nll": 1.0} for step in range(6)]
+    records = [{**paths("000002"), "epoch": 0, "batch": 2}, {**paths("000005"), "epoch": 0, "batch": 5}]
+    write_run(tmp_path, metrics, [*records, {**paths("000008"), "epoch": 1, "batch": 2}])
+    assert [c.step for c in checkpoints(tmp_path)] == [3, 6, 9]
+    settle_sft_resume(tmp_path, batches=6)
+    assert [(c.epoch, c.batch) for c in load_checkpoints_file(str(tmp_path))] == [(0, 3), (1, 0)], "8 was never logged"
+    settle_sft_resume(tmp_path, batches=6)
+    assert [(c.epoch, c.batch) for c in load_checkpoints_file(str(tmp_path))] == [(0, 3), (1, 0)]
 
 
 def test_steps_that_a_resumed_run_repeats_count_once(tmp_path) -> None:

@@ -1,0 +1,54 @@
+"""Options that every recipe has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import chz
+from tinker_cookbook import cli_utils
+
+from .models import learning_rate_for, renderer_name_for
+from .options import parse_options
+
+
+@chz.chz
+class RecipeConfig:
+    """Options of every recipe; each field is a ``name=value`` argument."""
+
+    # What to learn
+    env: str = "disruption-v0"
+    env_options: str = ""
+    dataset: str
+    # Who learns
+    model_name: str
+    renderer_name: str | None = None
+    # A tinker:// path, or the log_path of a run, whose best checkpoint on validation (or last one) is the start.
+    load_checkpoint_path: str | None = None
+    lora_rank: int = 32
+    learning_rate: float | None = None
+    seed: int = 0
+    # Longest answer, in training and validation
+    max_tokens: int = 1024
+    # Validation papers decide which checkpoint counts: None for all of them, 0 for no validation.
+    validation_examples: int | None = 256
+    eval_every: int = 10
+    save_every: int = 10
+    # Where, and what is kept
+    log_path: str
+    engine: str | None = None
+    checkpoints: str = "runs/checkpoints"
+    wandb_project: str | None = None
+    wandb_name: str | None = None
+    behavior_if_log_dir_exists: cli_utils.LogdirBehavior = "resume"
+
+    def renderer(self) -> str:
+        """Name of the renderer; see `renderer_name_for`."""
+        return renderer_name_for(self.model_name, self.renderer_name)
+
+    def options(self) -> dict[str, Any]:
+        """Options of the environment; see `parse_options`."""
+        return parse_options(self.env, self.env_options)
+
+    def rate(self) -> float:
+        """The learning rate; see `learning_rate_for`."""
+        return learning_rate_for(self.model_name, self.learning_rate)
