@@ -75,6 +75,11 @@ class BaseModel:
             )
         # Quantised weights are put in their place while they are read.
         self.net = (net if quantize == "4bit" else net.to(device)).eval().requires_grad_(False)
+        if quantize == "4bit":
+            for module in self.net.modules():
+                # On some CPUs bitsandbytes repacks a weight at its first use, and it could not be made dense any more.
+                if hasattr(module, "support_avx512bf16_for_cpu"):
+                    module.support_avx512bf16_for_cpu = False
         self.config = config.get_text_config()
         self.vocab_size: int = self.net.get_output_embeddings().weight.shape[0]
         self.context_length: int = getattr(self.config, "max_position_embeddings", None) or 1 << 20

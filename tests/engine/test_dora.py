@@ -184,3 +184,29 @@ def test_four_bits_without_bitsandbytes(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install bitsandbytes"):
         local_engine(checkpoints=tmp_path, process=False, quantize="4bit").__enter__()
+
+
+def test_qdora_agrees_with_peft(tiny_model: Path, tmp_path: Path) -> None:
+    """4-bit base, on a CPU too (slowly): sampled log-probabilities are the trainer's, and logits are peft's."""
+    pytest.importorskip("bitsandbytes", reason="4-bit base models need bitsandbytes (pip install bitsandbytes)")
+    options = EngineOptions({}, torch.device("cpu"), torch.float32, adapter="dora", quantize="4bit")
+    backend = Backend(options, CheckpointStore(tmp_path))
+    model = backend.create_model("s:train:0", str(tiny_model), backend.settled(LoraSpec(rank=4, seed=0), 0), {})
+    tokens = np.asarray(random_tokens(30, 3))
+    datum = TrainingDatum(tokens[:-1], {"target_tokens": tokens[1:], "weights": np.ones(29, np.float32)})
+    losses = []
+    for _ in range(5):
+        losses.append(backend.forward_backward("s:train:0", [datum], "cross_entropy", {}, backward=True).metrics)
+        backend.optim_step("s:train:0", AdamSettings(learning_rate=1e-2))
+    assert losses[-1]["loss:sum"] < 0.9 * losses[0]["loss:sum"]
+    files = backend.store.folder(CheckpointPath.parse(backend.save("s:train:0", "sampler_weights", "x")))
+    net = BaseModel("tiny", tiny_model, torch.device("cpu"), torch.float32, "4bit").net
+    theirs = peft.PeftModel.from_pretrained(net, str(files)).eval()
+    with torch.no_grad():
+        with model.base.using(model.adapter):
+            logits = model.base.logits(torch.from_numpy(tokens[None]), torch.arange(30))
+        torch.testing.assert_close(logits, theirs(torch.from_numpy(tokens[None])).logits[0], rtol=1e-4, atol=1e-4)
+    with pytest.raises(RequestError, match="--adapter dora --quantize 4bit"):
+        Backend(EngineOptions({}, torch.device("cpu"), torch.float32, adapter="dora"), CheckpointStore(tmp_path)).load(
+            "t:train:0", backend.save("s:train:0", "weights", "y"), optimizer=True
+        )
