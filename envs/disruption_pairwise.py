@@ -17,18 +17,19 @@ from .single_turn import NO_ANSWER, PROMPTS, Grade, SingleTurnEnv
 QUESTION = """\
 Compare two papers of the same field and year by what was known on the day they were published. {data}
 
-<first>
-{first}
-</first>
-<second>
-{second}
-</second>
+{papers}
 
+{criteria}
+
+Reason as long as you like. Then finish with {ending}"""
+
+PAPERS = "<first>\n{first}\n</first>\n<second>\n{second}\n</second>"
+
+CRITERIA = """\
 Look ahead {horizon} and at the papers that cite them or what they cite. A paper disrupts the more, the more of them \
-cite it without citing what it builds on (its CD index is higher). Which one disrupts more?
+cite it without citing what it builds on (its CD index is higher). Which one disrupts more?"""
 
-Reason as long as you like. Then finish with "first" or "second" between answer tags and nothing after it:
-<answer>LABEL</answer>"""
+ENDING = '"first" or "second" between answer tags and nothing after it:\n<answer>LABEL</answer>'
 
 MARGIN = 0.05
 """CD indices that are closer than this are not clearly different: a few citations could turn them around."""
@@ -130,14 +131,21 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
     def gold_answer(self) -> str:
         return format_answer(self._label)
 
-    def question(self) -> str:
+    def criteria(self) -> str:
+        """What is asked about the two papers."""
+        window = self.first.cd_window
+        return CRITERIA.format(horizon="without limit" if window is None else f"{window} years")
+
+    def shown(self) -> str:
+        """Both papers, as the prompt shows them."""
         full = self.prompt == "full"
         first, second = (paper_block(paper, details=full, references=self.references) for paper in self.papers)
-        if not full:
-            return f"{first}\n{second}\nfirst second ?"
-        window = self.first.cd_window
-        horizon = "without limit" if window is None else f"{window} years"
-        return QUESTION.format(data=DATA, first=first, second=second, horizon=horizon)
+        return PAPERS.format(first=first, second=second) if full else f"{first}\n{second}"
+
+    def question(self) -> str:
+        if self.prompt == "short":
+            return f"{self.shown()}\nfirst second ?"
+        return QUESTION.format(data=DATA, papers=self.shown(), criteria=self.criteria(), ending=ENDING)
 
     def grade(self, text: str) -> Grade:
         predicted = parse_label(text, self.labels)
