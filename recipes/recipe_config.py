@@ -33,10 +33,13 @@ class RecipeConfig:
     validation_examples: int | None = 256
     eval_every: int = 10
     save_every: int = 10
+    # What the run is to find out, for its EXPERIMENT.md; by default a sentence about the recipe and the environment.
+    question: str = ""
     # Where, and what is kept
     log_path: str
     engine: str | None = None
     checkpoints: str = "runs/checkpoints"
+    # Weights & Biases, as the cookbook has it: needs `pip install wandb` and WANDB_API_KEY in the environment.
     wandb_project: str | None = None
     wandb_name: str | None = None
     behavior_if_log_dir_exists: cli_utils.LogdirBehavior = "resume"

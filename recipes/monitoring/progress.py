@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ..evaluation.policy_scores import read_metrics
+from .metrics_log import MetricsLog
 
 # What is worth seeing while one waits, in the first form that the run logs.
 SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation macro-F1"), ("train_mean_nll", "loss"))
@@ -40,11 +40,11 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
         (folder / "console.log").open("a") as log,
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
-        task = bar.add_task(label, total=steps)
+        task, metrics = bar.add_task(label, total=steps), MetricsLog(folder)
 
         def follow() -> None:
             while not stop.wait(0.5):
-                rows = read_metrics(folder)
+                rows = metrics.rows()
                 bar.update(task, completed=len(rows), description=f"{label}{_latest(rows)}")
 
         follower = threading.Thread(target=follow, daemon=True)

@@ -1,23 +1,94 @@
-"""What is written around a run, whatever the recipe: its record before anything starts."""
+"""What is written around a run, whatever the recipe: record, heartbeat, experiment record and register entry."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from .run_record import write_run_record
+from .atomic_files import claimed
+from .experiment import write_experiment
+from .heartbeat import EVERY, Heartbeat, Status
+from .register import register_run
+from .run_record import close_run_record, write_run_record
+
+LOCK = ".run.lock"
 
 
 @contextmanager
-def recorded_run(recipe: str, cfg: Any) -> Iterator[None]:
+def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
     """While the block trains, keep the run's folder telling what it is and how it goes.
+
+    ====================================== ==========================================================================
+    `run.json`                             configuration, revision, data; status, times and resumptions
+    `heartbeat.json`                       a sign of life every few seconds, see `heartbeat`
+    `EXPERIMENT.md`                        the record for people, written at the start and at the end
+    `../register.json`, `../REGISTER.md`   this run's entry among those of its neighbours
+    ====================================== ==========================================================================
 
     Parameters
     ----------
     recipe : str
     cfg : RecipeConfig
         The resolved configuration; `log_path` is the run's folder.
+    every : float
+        Seconds between two heartbeats.
+
+    Raises
+    ------
+    RuntimeError
+        If another process trains in the same folder.
     """
-    write_run_record(cfg.log_path, recipe, cfg, cfg.dataset)
-    yield
+    folder = Path(cfg.log_path)
+    refusal = f"another process is training in {folder} (see its heartbeat.json); stop it, or choose another log_path"
+    with claimed(folder / LOCK, refusal):
+        write_run_record(folder, recipe, cfg, cfg.dataset)
+        heartbeat = Heartbeat(folder, every)
+        heartbeat.start()
+        _describe(folder)
+        try:
+            with _terminated_as_interrupted():
+                yield
+        except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
+            _end(folder, heartbeat, "interrupted")
+            raise
+        except BaseException as error:
+            _end(folder, heartbeat, "failed", f"{type(error).__name__}: {error}")
+            raise
+        _end(folder, heartbeat, "finished")
+
+
+def _end(folder: Path, heartbeat: Heartbeat, status: Status, error: str | None = None) -> None:
+    try:
+        close_run_record(folder, status, error)
+    finally:
+        heartbeat.stop(status)
+    _describe(folder)
+
+
+def _describe(folder: Path) -> None:
+    write_experiment(folder)
+    register_run(folder)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM, which schedulers send, end the block like Ctrl-C does, so that the end can be written."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if not ours:
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,11 +1,11 @@
-"""What a run was: configuration, code revision and data, written before anything starts."""
+"""`run.json`: what a run was - configuration, code revision, data - and how it went."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,34 +13,118 @@ from typing import Any
 import chz
 
 from ...datasets.store import load_card
+from .atomic_files import write_json_atomically
+from .heartbeat import Status, now, read_heartbeat
+from .redaction import without_secrets
 
 RECORD = "run.json"
 
 
+def read_run_record(folder: str | Path) -> dict[str, Any]:
+    """What `run.json` of a run's folder holds.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is not the folder of a run.
+    """
+    path = Path(folder) / RECORD
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not a run: {path} is missing; give the log_path of a training run")
+    return json.loads(path.read_text())
+
+
 def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: str) -> dict[str, Any]:
-    """Write `run.json` into a run's folder and return what it holds.
+    """Write `run.json` into a run's folder before anything starts, and return what it holds.
+
+    A folder that has one already is resumed: `started` stays, and `resumptions` gets an entry with the time, what had
+    become of the run (``killed`` where nobody had written an end), and options that differ from before.
 
     Parameters
     ----------
     recipe : str
     config : chz object
-        The resolved configuration. Keys are never part of a configuration, they live in the environment.
+        The resolved configuration. Keys are never part of a configuration, they live in the environment; texts that
+        look like one are removed all the same.
     dataset : str
-        Dataset folder; its content hash is recorded.
+        Dataset folder; its content hash, label counts and ceiling are recorded.
     """
+    folder, card = Path(log_path), load_card(dataset)
+    before = read_run_record(folder) if (folder / RECORD).is_file() else None
     record = {
         "recipe": recipe,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "status": "running",
+        "started": now(),
+        "ended": None,
+        "seconds": 0.0,
+        "resumptions": [],
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "revision": git_revision(),
         "versions": {name: version(name) for name in ("scisci-gym", "tinker", "tinker-cookbook", "torch")},
-        "dataset": {"folder": dataset, "content_hash": load_card(dataset)["content_hash"]},
+        "dataset": {
+            "folder": dataset,
+            "content_hash": card["content_hash"],
+            "splits": card["splits"],
+            **({"ceiling": card["ceiling"]} if card.get("ceiling") else {}),
+        },
         "config": chz.asdict(config),
+        "chosen": [name for name in chz.beta_to_blueprint_values(config, skip_defaults=True) if "." not in name],
     }
-    folder = Path(log_path)
+    record = json.loads(json.dumps(without_secrets(record), default=str))
+    if before is not None:
+        record = _resumed(before, record, read_heartbeat(folder))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RECORD).write_text(json.dumps(record, indent=2, default=str) + "\n")
+    write_json_atomically(folder / RECORD, record)
     return record
+
+
+def close_run_record(log_path: str | Path, status: Status, error: str | None = None) -> dict[str, Any]:
+    """Write into `run.json` how the run ended, when, and after how many seconds of training in all."""
+    record = read_run_record(log_path)
+    attempt = record["resumptions"][-1] if record["resumptions"] else record
+    record["status"], record["ended"] = status, now()
+    record["seconds"] = record["seconds"] + _between(attempt["started"], record["ended"])
+    record.pop("error", None)
+    if error is not None:
+        record["error"] = without_secrets(error)
+    write_json_atomically(Path(log_path) / RECORD, record)
+    return record
+
+
+def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str, Any] | None) -> dict[str, Any]:
+    was, seconds = before.get("status"), before.get("seconds", 0.0)
+    earlier = before.get("resumptions", [])
+    if was == "running":
+        was = "killed"
+        if heartbeat is not None:
+            # The last sign of life is the best that is known about when it ended.
+            seconds += _between(heartbeat["started"], heartbeat["time"])
+    resumption = {
+        "started": record["started"],
+        "was": was,
+        "ended_before": before.get("ended") or (heartbeat or {}).get("time"),
+        "from_step": (heartbeat or {}).get("step"),
+        "revision": record["revision"],
+        "command": record["command"],
+        "changed": differences(before["config"], record["config"]),
+    }
+    return {
+        **record,
+        "started": before["started"],
+        "command": before["command"],
+        "seconds": seconds,
+        "resumptions": [*earlier, resumption],
+    }
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]]:
+    """Name -> [value in one, value in the other] of what differs; None where a name is missing."""
+    names = [*one, *(name for name in other if name not in one)]
+    return {name: [one.get(name), other.get(name)] for name in names if one.get(name) != other.get(name)}
+
+
+def _between(start: str, end: str) -> float:
+    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
 
 
 def git_revision() -> str | None:

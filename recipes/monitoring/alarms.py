@@ -1,0 +1,233 @@
+"""What a person should be woken for, as pure functions of a run's rows. Thresholds stand here and nowhere else.
+
+Every rule looks at the last `RECENT` rows that have its metric (a single bad step is noise), except where it says
+otherwise, and every rule is silent about a run that does not log what it needs. An alarm is about the state at the last
+row; `history` says when each was on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Literal
+
+from . import measures as m
+from .metrics_log import Row
+
+RECENT = 5
+"""Rows that "now" means."""
+SAMPLER_KL_HIGH = 0.01
+"""Nats a token. Sampler and trainer disagree: numerics, or samples of a policy that has moved on. Importance ratios
+scatter by the square root of twice this, 14 %."""
+SAMPLER_KL_SPIKE = 0.1
+"""Nats a token, in a single step: ratios scatter by 45 %."""
+REFERENCE_KL_SPIKE = 4.0
+"""Times the median of the steps before; above `REFERENCE_KL_FLOOR` nats a token, below which ratios are noise."""
+REFERENCE_KL_FLOOR = 0.05
+REFERENCE_KL_BEFORE = 20
+ENTROPY_LEFT = 0.1
+"""Share of the entropy at the start; with less left, and answers still wrong, there is nothing to explore with."""
+MOSTLY_CORRECT = 0.9
+"""A policy that is right this often may be as certain as it likes."""
+LABEL_SHARE = 0.95
+"""Share of the predictions that are one label ..."""
+LABEL_EXCESS = 0.2
+"""... and by how much that is above the label's share among the right answers."""
+SATURATED = 0.9
+"""Share of groups with equal rewards: nine in ten rollouts teach nothing."""
+TRUNCATED = 0.1
+"""Share of rollouts that were cut off."""
+UNPARSED = 0.5
+"""Share of answers that cannot be parsed."""
+LOSS_RISE = 1.5
+"""Times the lowest running mean of `RECENT` losses, and at least `LOSS_RISE_FLOOR` above it."""
+LOSS_RISE_FLOOR = 0.05
+HORIZON = 50
+"""Rows before the last that a rule may look at, beside the first ones."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something is wrong with a run.
+
+    Parameters
+    ----------
+    name : str
+        Of the rule, such as ``"kl-spike"``.
+    level : "warning" | "error"
+        An error makes what the run learns from here on worthless.
+    step : int
+        Of the row that it is about.
+    message : str
+        What was seen, with the value, and what to do about it.
+    """
+
+    name: str
+    level: Literal["warning", "error"]
+    step: int
+    message: str
+
+
+def not_finite(rows: Sequence[Row]) -> list[Alarm]:
+    """A metric that is NaN or infinite, in any row: weights do not recover from it. Names the first."""
+    for row in rows:
+        bad = [name for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)]
+        if bad:
+            more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+            text = f"{bad[0]} is {row[bad[0]]}{more}; go back to a checkpoint before this step, with a lower rate"
+            return [Alarm("not-finite", "error", row["step"], text)]
+    return []
+
+
+def sampler_kl(rows: Sequence[Row]) -> list[Alarm]:
+    """KL between sampler and trainer: above `SAMPLER_KL_SPIKE` in the last step, or `SAMPLER_KL_HIGH` in the median."""
+    for measure in (m.SAMPLER_KL, m.SAMPLER_KL_V1):
+        points = m.finite(rows, measure.key)
+        if not points:
+            continue
+        step, last = points[-1]
+        middle = median(abs(value) for _, value in points[-RECENT:])
+        if abs(last) > SAMPLER_KL_SPIKE:
+            text = f"{measure.key} is {last:.3g} (limit {SAMPLER_KL_SPIKE:g}); lower learning_rate or num_substeps"
+            return [Alarm("kl-spike", "error", step, text)]
+        if middle > SAMPLER_KL_HIGH:
+            text = (
+                f"{measure.key} has a median of {middle:.3g} over {RECENT} steps (limit {SAMPLER_KL_HIGH:g}): the "
+                "policy trains on samples of another one; lower learning_rate, num_substeps or the off-policy lag"
+            )
+            return [Alarm("kl-high", "warning", step, text)]
+    return []
+
+
+def reference_kl(rows: Sequence[Row]) -> list[Alarm]:
+    """KL to the reference policy: a jump to `REFERENCE_KL_SPIKE` times the median of the steps before."""
+    points = m.finite(rows, m.REFERENCE_KL.key)
+    before = [value for _, value in points[-REFERENCE_KL_BEFORE - 1 : -1]]
+    if len(before) < RECENT:
+        return []
+    (step, last), usual = points[-1], median(before)
+    if last <= REFERENCE_KL_FLOOR or last <= REFERENCE_KL_SPIKE * usual:
+        return []
+    text = (
+        f"{m.REFERENCE_KL.key} jumped to {last:.3g} from a median of {usual:.3g} over {len(before)} steps; look at the "
+        "transcripts, raise kl_penalty_coef or lower learning_rate"
+    )
+    return [Alarm("kl-spike", "warning", step, text)]
+
+
+def entropy_collapse(rows: Sequence[Row]) -> list[Alarm]:
+    """Entropy below `ENTROPY_LEFT` of what it was at the start, in a policy that is not `MOSTLY_CORRECT`."""
+    points = m.finite(rows, m.ENTROPY.key)
+    if len(points) < 2 * RECENT:
+        return []
+    start, now = _mean(points[:RECENT]), _mean(points[-RECENT:])
+    right = m.finite(rows, m.CORRECT.key)
+    if now >= ENTROPY_LEFT * start or (right and _mean(right[-RECENT:]) >= MOSTLY_CORRECT):
+        return []
+    text = (
+        f"entropy fell from {start:.3g} to {now:.3g} nats a token while answers are still wrong; raise "
+        "kl_penalty_coef or temperature, lower learning_rate, or start from a less certain policy"
+    )
+    return [Alarm("entropy-collapse", "warning", points[-1][0], text)]
+
+
+def label_collapse(rows: Sequence[Row]) -> list[Alarm]:
+    """One label is predicted almost always (`LABEL_SHARE`), and far more often than it is right (`LABEL_EXCESS`)."""
+    for label in m.labels_of(rows[-RECENT:]):
+        predicted = m.finite(rows, m.PREDICTED + label)[-RECENT:]
+        expected = m.finite(rows, m.EXPECTED + label)[-RECENT:]
+        share, usual = _mean(predicted), _mean(expected) if expected else 0.0
+        if len(predicted) == RECENT and share > LABEL_SHARE and share - usual > LABEL_EXCESS:
+            text = (
+                f"{share:.0%} of the rollouts say {label!r}, which is right for {usual:.0%}; the other labels are no "
+                "longer tried: raise kl_penalty_coef, balance the classes, or start from an earlier checkpoint"
+            )
+            return [Alarm("label-collapse", "warning", predicted[-1][0], text)]
+    return []
+
+
+def saturated_groups(rows: Sequence[Row]) -> list[Alarm]:
+    """More than `SATURATED` of the groups have equal rewards, so that they carry no signal."""
+    points = m.finite(rows, m.NO_SIGNAL.key)[-RECENT:]
+    if len(points) < RECENT or _mean(points) <= SATURATED:
+        return []
+    floor, best = (_mean(m.finite(rows, part.key)[-RECENT:]) for part in (m.ALL_FLOOR, m.ALL_BEST))
+    if best >= floor:
+        advice = "the training prompts are solved: use harder ones, or stop"
+    else:
+        advice = "the prompts are too hard for this policy: easier ones first, larger groups, or SFT before RL"
+    text = f"{_mean(points):.0%} of the groups carry no signal ({best:.0%} all best, {floor:.0%} all floor); {advice}"
+    return [Alarm("saturated-groups", "warning", points[-1][0], text)]
+
+
+def truncation(rows: Sequence[Row]) -> list[Alarm]:
+    """More than `TRUNCATED` of the rollouts were cut off by a token limit, which costs them the floor."""
+    points = m.finite(rows, m.TRUNCATED.key)[-RECENT:]
+    if len(points) < RECENT or _mean(points) <= TRUNCATED:
+        return []
+    text = f"{_mean(points):.0%} of the rollouts are cut off (limit {TRUNCATED:.0%}); raise max_tokens"
+    return [Alarm("truncation", "warning", points[-1][0], text)]
+
+
+def unparsed(rows: Sequence[Row]) -> list[Alarm]:
+    """More than `UNPARSED` of the answers cannot be parsed."""
+    points = m.finite(rows, m.PARSED.key)[-RECENT:]
+    if len(points) < RECENT or _mean(points) >= 1 - UNPARSED:
+        return []
+    text = f"only {_mean(points):.0%} of the answers can be parsed; start from a policy that knows the answer format"
+    return [Alarm("unparsed", "warning", points[-1][0], text)]
+
+
+def loss_rise(rows: Sequence[Row]) -> list[Alarm]:
+    """The loss of SFT or DPO went up: `LOSS_RISE` times its lowest running mean within `HORIZON` rows."""
+    for measure in (m.NLL, m.DPO_LOSS):
+        points = m.finite(rows, measure.key)[-HORIZON:]
+        if len(points) < 2 * RECENT:
+            continue
+        means = [_mean(points[end - RECENT : end]) for end in range(RECENT, len(points) + 1)]
+        if means[-1] > LOSS_RISE * min(means) and means[-1] > min(means) + LOSS_RISE_FLOOR:
+            text = f"{measure.key} rose from {min(means):.3g} to {means[-1]:.3g}; lower learning_rate"
+            return [Alarm("loss-rise", "warning", points[-1][0], text)]
+    return []
+
+
+RULES: tuple[Callable[[Sequence[Row]], list[Alarm]], ...] = (
+    *(not_finite, sampler_kl, reference_kl, entropy_collapse, label_collapse),
+    *(saturated_groups, truncation, unparsed, loss_rise),
+)
+
+
+def alarms(rows: Sequence[Row]) -> list[Alarm]:
+    """All alarms that are on at the last row, errors first.
+
+    Parameters
+    ----------
+    rows : rows of `metrics.jsonl`, one a step, in order
+    """
+    found = [alarm for rule in RULES for alarm in rule(rows)]
+    return sorted(found, key=lambda alarm: alarm.level != "error")
+
+
+def history(rows: Sequence[Row], points: int = 200) -> list[tuple[Alarm, int, int]]:
+    """(alarm as first seen, first step, last step) of every rule that was on at any time, for reports.
+
+    Parameters
+    ----------
+    points : int
+        Rows at which the rules are tried, evenly spread up to the last; every row of a run that is no longer than that.
+    """
+    spans: dict[tuple[str, str], tuple[Alarm, int, int]] = {}
+    every = max(1, -(-len(rows) // points))
+    for end in sorted({*range(every, len(rows) + 1, every), len(rows)} - {0}):
+        window = rows[:end] if end <= HORIZON + RECENT else [*rows[:RECENT], *rows[end - HORIZON : end]]
+        for alarm in alarms(window):
+            key = (alarm.name, alarm.level)
+            first, start, _ = spans.get(key, (alarm, alarm.step, alarm.step))
+            spans[key] = (first, start, rows[end - 1]["step"])
+    return sorted(spans.values(), key=lambda span: (span[0].level != "error", span[1]))
+
+
+def _mean(points: Sequence[tuple[int, float]]) -> float:
+    return fmean(value for _, value in points) if points else 0.0

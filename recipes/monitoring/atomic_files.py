@@ -1,0 +1,59 @@
+"""Files that a reader finds whole: written aside, renamed, and changed under a lock where several processes write."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def write_text_atomically(path: str | Path, text: str) -> Path:
+    """Write a file so that a reader, or a run after a crash, finds the old one or the new one and never half of one."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return path
+
+
+def write_json_atomically(path: str | Path, value: Any) -> Path:
+    """`write_text_atomically` of indented JSON. What JSON does not know is written as its text."""
+    return write_text_atomically(path, json.dumps(value, indent=2, default=str) + "\n")
+
+
+@contextmanager
+def locked(path: str | Path) -> Iterator[None]:
+    """Hold the lock file at `path` while the block runs; others wait. The system lets go of it if the process dies."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def claimed(path: str | Path, refusal: str) -> Iterator[None]:
+    """Hold the lock file at `path` while the block runs.
+
+    Raises
+    ------
+    RuntimeError
+        With the text `refusal`, if another process (or another claim of this one) holds it.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RuntimeError(refusal) from error
+        yield

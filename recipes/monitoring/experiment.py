@@ -1,0 +1,137 @@
+"""`EXPERIMENT.md`: the record of one run for people - question, configuration, revision, metrics, comparison."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .atomic_files import write_text_atomically
+from .comparison import comparison
+from .measures import KEY_MEASURES, summary
+from .redaction import without_secrets
+from .run_state import RunState, read_evaluations, read_state
+
+EXPERIMENT = "EXPERIMENT.md"
+# Said of a run of each recipe that was given no question.
+QUESTIONS = {
+    "rl": "What does RL with the verifiable reward of {env} make of {start}?",
+    "sft": "How well does a policy that imitates the gold answers of {env} do, starting from {start}?",
+    "dpo": "What does DPO on pairs of right and wrong answers to {env} make of {start}?",
+}
+OTHER_QUESTION = "What does the recipe {recipe} make of {start} on {env}?"
+
+
+def write_experiment(folder: str | Path) -> Path:
+    """Write (again) the experiment record of a run from what its folder holds, and return its path."""
+    text = experiment_text(read_state(folder), read_evaluations(folder))
+    return write_text_atomically(Path(folder) / EXPERIMENT, without_secrets(text))
+
+
+def question_of(record: Mapping[str, Any]) -> str:
+    """The question that a run was to answer: the option `question`, or what its recipe asks in general."""
+    config = record.get("config", {})
+    if config.get("question"):
+        return str(config["question"])
+    recipe = str(record.get("recipe", "unknown"))
+    start = f"the run {config['load_checkpoint_path']}" if config.get("load_checkpoint_path") else "the base model"
+    return QUESTIONS.get(recipe, OTHER_QUESTION).format(recipe=recipe, env=config.get("env", "?"), start=start)
+
+
+def experiment_text(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> str:
+    """The record as Markdown. Values from configurations are fenced off as code."""
+    record = state.record
+    lines = [
+        f"# {state.name}",
+        "",
+        question_of(record),
+        "",
+        f"Status: **{state.status}**, {state.step} of {state.total or '?'} updates.{_error(record)}",
+        "",
+        *_facts(state),
+        "",
+        "## Configuration",
+        "",
+        *_configuration(record),
+        "",
+        "## Metrics",
+        "",
+        *_metrics(state),
+        "",
+        "## Against the baseline",
+        "",
+        *comparison(record, state.rows, evaluations),
+        "",
+        "## Alarms",
+        "",
+        *(
+            [f"- {alarm.level}: {alarm.name} (step {alarm.step}): {alarm.message}" for alarm in state.alarms]
+            or ["None."]
+        ),
+        "",
+        "Written by the recipe; it is written anew when the run starts and ends and when it is evaluated.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _error(record: Mapping[str, Any]) -> str:
+    return f" It ended with `{_code(record['error'])}`." if record.get("error") else ""
+
+
+def _facts(state: RunState) -> list[str]:
+    record, data = state.record, state.record.get("dataset", {})
+    revision = str(record.get("revision"))
+    dirty = " (with uncommitted changes)" if revision.endswith("+") else ""
+    versions = ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())
+    rows = [
+        ("Recipe, environment", f"{record.get('recipe')}, {state.config.get('env')}"),
+        ("Base model", f"`{_code(state.config.get('model_name'))}`"),
+        ("Dataset", f"`{_code(data.get('folder'))}`, content hash `{data.get('content_hash')}`"),
+        ("Code", f"`{revision.removesuffix('+')}`{dirty}; {versions}"),
+        ("Command", f"`{_code(' '.join(record.get('command', [])))}`"),
+        ("Started, ended (UTC)", f"{record.get('started')}, {record.get('ended') or 'not yet'}"),
+        ("Training time", f"{record.get('seconds', 0.0):.0f} s"),
+    ]
+    lines = [f"- {name}: {value}" for name, value in rows]
+    for at in record.get("resumptions", []):
+        changed = ", ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in at["changed"].items())
+        lines.append(
+            f"- Resumed {at['started']} at step {at['from_step']}, after it was {at['was']}"
+            + (f"; changed: `{_code(changed)}`" if changed else "")
+        )
+    return lines
+
+
+def _configuration(record: Mapping[str, Any]) -> list[str]:
+    config, chosen = record.get("config", {}), record.get("chosen", [])
+    if not config:
+        return ["Not recorded."]
+
+    def listed(names: list[str]) -> list[str]:
+        return ["```", *(f"{name}={json.dumps(config[name])}".replace("```", "'''") for name in names), "```"]
+
+    rest = sorted(set(config) - set(chosen))
+    return ["Chosen:", "", *listed([name for name in chosen if name in config]), "", "Defaults:", "", *listed(rest)]
+
+
+def _metrics(state: RunState) -> list[str]:
+    found = [(measure, summary(state.rows, measure)) for measure in KEY_MEASURES]
+    lines = [
+        f"| {measure.title} | {_at(of.first)} | {_at(of.last)} | {_at(of.best) if of.best else ''} | "
+        f"{of.lowest[1]:.4g} to {of.highest[1]:.4g} |"
+        for measure, of in found
+        if of is not None
+    ]
+    if not lines:
+        return ["None yet."]
+    return ["| | first | last | best | range |", "|---|---|---|---|---|", *lines, "", "Step in brackets."]
+
+
+def _at(point: tuple[int, float]) -> str:
+    return f"{point[1]:.4g} ({point[0]})"
+
+
+def _code(value: Any) -> str:
+    return str(value).replace("`", "'").replace("\n", " ")

@@ -1,0 +1,137 @@
+"""`heartbeat.json`: a sign of life that a watchdog can read without knowing anything about training.
+
+Fields, all in one JSON object that is replaced as a whole every few seconds:
+
+========= ================ ========================================================================================
+field     type             meaning
+========= ================ ========================================================================================
+status    str              ``running``, and at the end ``finished``, ``failed`` (an error) or ``interrupted`` (Ctrl-C,
+                           SIGTERM)
+time      str              when this was written, UTC, ISO 8601
+every     float            seconds between two heartbeats
+pid, host int, str         the training process
+started   str              when this process took up the run, UTC, ISO 8601
+step      int              updates that `metrics.jsonl` has
+total     int or null      updates planned, where the training loop has said so
+========= ================ ========================================================================================
+
+A process that is killed (``kill -9``, out of memory, power) cannot write its end: the file then says ``running`` with a
+time that no longer moves. `is_alive` is that rule.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from .atomic_files import write_json_atomically
+from .metrics_log import MetricsLog, progress
+
+HEARTBEAT = "heartbeat.json"
+EVERY = 5.0
+STALE_AFTER = 60.0
+Status = Literal["running", "finished", "failed", "interrupted"]
+
+logger = logging.getLogger(__name__)
+
+
+def now() -> str:
+    """The time as records have it: UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def read_heartbeat(folder: str | Path) -> dict[str, Any] | None:
+    """The last heartbeat in a run's folder; None where there was none."""
+    try:
+        return json.loads((Path(folder) / HEARTBEAT).read_text())
+    except FileNotFoundError:
+        return None
+
+
+def silent_for(heartbeat: dict[str, Any], at: datetime | None = None) -> float:
+    """Seconds since a heartbeat was written, by this machine's clock; 0 for one from the future."""
+    age = (at or datetime.now(UTC)) - datetime.fromisoformat(heartbeat["time"])
+    return max(0.0, age.total_seconds())
+
+
+def is_alive(folder: str | Path, stale_after: float = STALE_AFTER) -> bool:
+    """Whether a process is training in this folder, by its heartbeat. For watchdogs.
+
+    Parameters
+    ----------
+    folder : path
+        A run's log_path.
+    stale_after : float
+        Seconds without a heartbeat after which the process counts as dead. On another machine than the one that trains,
+        leave room for clocks that differ.
+
+    Returns
+    -------
+    bool
+        False for a run that ended (see `status` in the file for how), was killed, or never started.
+
+    Examples
+    --------
+    >>> is_alive("no/such/run")
+    False
+    """
+    heartbeat = read_heartbeat(folder)
+    return heartbeat is not None and heartbeat["status"] == "running" and silent_for(heartbeat) <= stale_after
+
+
+class Heartbeat:
+    """A thread that keeps `heartbeat.json` fresh, from `start` until `stop`.
+
+    Parameters
+    ----------
+    folder : path
+        The run's folder; its `metrics.jsonl` says how far the run has come.
+    every : float
+        Seconds between two heartbeats.
+    """
+
+    def __init__(self, folder: str | Path, every: float = EVERY):
+        self.folder, self.every = Path(folder), every
+        self._started = now()
+        self._metrics = MetricsLog(folder)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat_on, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Write the first heartbeat, so that the file is there before training starts, and go on in a thread."""
+        self._write("running")
+        self._thread.start()
+
+    def stop(self, status: Status) -> None:
+        """End the thread and write how the run ended."""
+        self._stop.set()
+        self._thread.join()
+        self._write(status)
+
+    def _beat_on(self) -> None:
+        while not self._stop.wait(self.every):
+            try:
+                self._write("running")
+            except OSError as error:
+                # A full or vanished disk is training's own business to fail on; a watchdog sees the silence.
+                logger.warning("no heartbeat written to %s: %s", self.folder / HEARTBEAT, error)
+
+    def _write(self, status: Status) -> None:
+        done, total = progress(self._metrics.rows())
+        fields = {
+            "status": status,
+            "time": now(),
+            "every": self.every,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "started": self._started,
+            "step": done,
+            "total": total,
+        }
+        write_json_atomically(self.folder / HEARTBEAT, fields)

@@ -1,0 +1,120 @@
+"""The quantities that are worth watching, by the names under which the cookbook's loops log them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .metrics_log import Row
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A quantity of a training run.
+
+    Parameters
+    ----------
+    key : str
+        As in `metrics.jsonl`.
+    title : str
+    better : "higher" | "lower" | None
+        None where neither is better in itself, such as entropy.
+    limits : (float, float) or None
+        Its range, for pictures.
+    """
+
+    key: str
+    title: str
+    better: Literal["higher", "lower"] | None = None
+    limits: tuple[float, float] | None = None
+
+
+REWARD = Measure("env/all/reward/total", "reward", "higher")
+CORRECT = Measure("env/all/correct", "correct", "higher", (0, 1))
+VALIDATION = Measure("validation/macro_f1", "validation macro-F1", "higher", (0, 1))
+SAMPLER_KL = Measure("optim/kl_sample_train_v2", "KL sampler-trainer (v2)")
+SAMPLER_KL_V1 = Measure("optim/kl_sample_train_v1", "KL sampler-trainer (v1)")
+REFERENCE_KL = Measure("kl_policy_base", "KL to the reference")
+TEACHER_KL = Measure("teacher_kl", "KL to the teacher", "lower")
+ENTROPY = Measure("optim/entropy", "entropy (nats a token)")
+NO_SIGNAL = Measure("env/all/reward_uniform_group_rate", "groups without signal", None, (0, 1))
+ALL_FLOOR = Measure("env/all/reward_uniform_floor_rate", "groups all at the floor", None, (0, 1))
+ALL_BEST = Measure("env/all/reward_uniform_best_rate", "groups all at the best", None, (0, 1))
+TRUNCATED = Measure("env/all/truncated", "truncated rollouts", "lower", (0, 1))
+PARSED = Measure("env/all/format_valid", "answers that parse", "higher", (0, 1.05))
+NLL = Measure("train_mean_nll", "loss (NLL, nats a token)", "lower")
+DPO_LOSS = Measure("dpo_loss", "loss (DPO)", "lower")
+DPO_ACCURACY = Measure("accuracy", "pairs ranked right", "higher", (0, 1))
+DPO_MARGIN = Measure("margin", "reward margin (DPO)", "higher")
+HELD_OUT_NLL = Measure("held_out/nll", "held-out NLL", "lower")
+GRADIENT = Measure("grad_norm:mean", "gradient norm")
+SPEED = Measure("tokens_per_second", "tokens a second", "higher")
+PREDICTED, EXPECTED = "env/all/predicted/", "env/all/expected/"
+
+# In the order in which they are shown; a run shows those that it logs.
+MEASURES = (
+    *(REWARD, CORRECT, VALIDATION, NLL, DPO_LOSS, DPO_ACCURACY, DPO_MARGIN, HELD_OUT_NLL),
+    *(SAMPLER_KL, SAMPLER_KL_V1, REFERENCE_KL, TEACHER_KL, ENTROPY, NO_SIGNAL, ALL_FLOOR, ALL_BEST),
+    *(TRUNCATED, PARSED, GRADIENT, SPEED),
+)
+# What an experiment record and a register tell of a run.
+KEY_MEASURES = (REWARD, VALIDATION, NLL, DPO_LOSS, SAMPLER_KL, REFERENCE_KL, TEACHER_KL, ENTROPY)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """First, last, lowest, highest and best finite value of a measure, each with its step."""
+
+    first: tuple[int, float]
+    last: tuple[int, float]
+    lowest: tuple[int, float]
+    highest: tuple[int, float]
+    best: tuple[int, float] | None
+
+
+def values(rows: Sequence[Row], key: str) -> list[tuple[int, float]]:
+    """(step, value) of the rows that have a number there, NaN and infinities included."""
+    found = ((row["step"], _value(row, key)) for row in rows)
+    return [(step, value) for step, value in found if value is not None]
+
+
+def finite(rows: Sequence[Row], key: str) -> list[tuple[int, float]]:
+    """(step, value) of the rows that have a finite number there."""
+    return [(step, value) for step, value in values(rows, key) if math.isfinite(value)]
+
+
+def summary(rows: Sequence[Row], measure: Measure) -> Summary | None:
+    """`Summary` of a measure; None for a run that does not log it. Of equal best values the earliest."""
+    points = finite(rows, measure.key)
+    if not points:
+        return None
+    lowest = min(points, key=lambda point: point[1])
+    highest = max(points, key=lambda point: point[1])
+    best = {"higher": highest, "lower": lowest, None: None}[measure.better]
+    return Summary(points[0], points[-1], lowest, highest, best)
+
+
+def labels_of(rows: Sequence[Row]) -> list[str]:
+    """Labels whose shares among the predictions the run logs."""
+    names = {key.removeprefix(PREDICTED) for row in rows for key in row if key.startswith(PREDICTED)}
+    return sorted(names)
+
+
+def tokens_per_second(row: Row) -> float | None:
+    """Tokens that a step trained on (SFT, DPO) or sampled (RL), by the wall time of the step.
+
+    RL and DPO log ``time/total``. The SFT loop overlaps two batches and logs no total; there it is the time spent on
+    getting, sending and finishing the batch. Prompt tokens of RL, which are read and not sampled, do not count.
+    """
+    tokens = row.get("env/all/total_ac_tokens", row.get("num_tokens"))
+    seconds: Any = row.get("time/total")
+    if seconds is None and "time/finish_batch" in row:
+        seconds = sum(row.get(f"time/{part}", 0.0) for part in ("get_batch", "submit_batch", "finish_batch"))
+    return tokens / seconds if tokens and seconds else None
+
+
+def _value(row: Row, key: str) -> float | None:
+    value = tokens_per_second(row) if key == SPEED.key else row.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

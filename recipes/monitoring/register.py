@@ -1,0 +1,140 @@
+"""`register.json` and `REGISTER.md` beside the run folders: one entry a run, written by the recipes, never by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tinker_cookbook import checkpoint_utils
+
+from .atomic_files import locked, write_json_atomically, write_text_atomically
+from .heartbeat import now
+from .measures import VALIDATION, summary
+from .redaction import without_secrets
+from .run_state import RunState, read_evaluations, read_state
+
+REGISTER, REGISTER_TEXT, LOCK = "register.json", "REGISTER.md", ".register.lock"
+HEADINGS = (
+    "run",
+    "recipe",
+    "environment",
+    "base model",
+    "adapter",
+    "data",
+    "validation",
+    "test",
+    "status",
+    "revision",
+    "date",
+)
+
+
+def register_run(folder: str | Path) -> dict[str, Any]:
+    """Write (again) a run's entry into the register of the folder that the run's folder lies in, and return it.
+
+    The name of the run's folder is the key, so that a resumed or evaluated run has one entry. Any number of runs may
+    write at once: a lock file is held from reading to renaming.
+    """
+    folder = Path(folder).resolve()
+    entry = without_secrets(entry_of(read_state(folder), read_evaluations(folder)))
+    with locked(folder.parent / LOCK):
+        entries = read_register(folder.parent)
+        entries[folder.name] = entry
+        entries = dict(sorted(entries.items(), key=lambda item: (item[1]["started"] or "", item[0])))
+        write_json_atomically(folder.parent / REGISTER, {"updated": now(), "runs": entries})
+        write_text_atomically(folder.parent / REGISTER_TEXT, register_text(entries))
+    return entry
+
+
+def read_register(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """Name of a run -> its entry; empty where there is no register.
+
+    Raises
+    ------
+    ValueError
+        If `register.json` is something else, such as an edited one that is no longer JSON.
+    """
+    path = Path(folder) / REGISTER
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text())["runs"])
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not a register ({error!r}); move it away, evaluating a run writes it anew"
+        ) from error
+
+
+def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What the register says about a run."""
+    config, record = state.config, state.record
+    last = checkpoint_utils.get_last_checkpoint(str(state.folder), required_key="sampler_path")
+    of = summary(state.rows, VALIDATION)
+    scores: dict[str, Any] = {}
+    if of is not None and of.best is not None:
+        scores["validation"] = {"macro_f1": of.best[1], "step": of.best[0]}
+    for split, found in evaluations.items():
+        greedy = found["policy"]["greedy"]
+        scores[split] = {name: greedy[name] for name in ("accuracy", "macro_f1", "mcc")}
+        scores[split] |= {"n": greedy["n"], "checkpoint": found["checkpoint"]}
+    return {
+        "recipe": record.get("recipe"),
+        "env": config.get("env"),
+        "env_options": config.get("env_options"),
+        "base_model": config.get("model_name"),
+        "adapter": {
+            "sampler_path": last.sampler_path if last else None,
+            "checkpoint": last.name if last else None,
+            "rank": config.get("lora_rank"),
+        },
+        "dataset": record.get("dataset", {}).get("folder"),
+        "dataset_hash": record.get("dataset", {}).get("content_hash"),
+        "seed": config.get("seed"),
+        "step": state.step,
+        "total": state.total,
+        "scores": scores,
+        "status": state.status,
+        "revision": record.get("revision"),
+        "started": record.get("started"),
+        "ended": record.get("ended"),
+    }
+
+
+def register_text(entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """The register as a Markdown table."""
+    lines = [
+        "# Model register",
+        "",
+        "Written by the recipes and by `scisci-gym eval`; do not edit. The same, in full, is in `register.json`. "
+        "Scores are macro-F1 of greedy answers, with 95 % bootstrap intervals where the run was evaluated; without an "
+        "interval, the best one during training.",
+        "",
+        f"| {' | '.join(HEADINGS)} |",
+        f"|{'---|' * len(HEADINGS)}",
+    ]
+    for name, entry in entries.items():
+        adapter = entry["adapter"]
+        path = f"`{_cell(adapter['sampler_path'])}` (rank {adapter['rank']})" if adapter["sampler_path"] else ""
+        cells = (
+            *(f"[{_cell(name)}]({_cell(name).replace(' ', '%20')}/EXPERIMENT.md)", entry["recipe"], entry["env"]),
+            *(f"`{_cell(entry['base_model'])}`", path, f"`{str(entry['dataset_hash'])[:12]}`"),
+            *(_score(entry["scores"].get("validation")), _score(entry["scores"].get("test"))),
+            *(entry["status"], entry["revision"], (entry["started"] or "")[:10]),
+        )
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _score(score: Mapping[str, Any] | None) -> str:
+    if score is None:
+        return ""
+    value = score["macro_f1"]
+    if isinstance(value, Mapping):
+        return f"{value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+    return f"{value:.3f}"
+
+
+def _cell(value: Any) -> str:
+    return str(value).replace("|", "\\|").replace("`", "'").replace("\n", " ")
