@@ -126,6 +126,7 @@ class AdversarialDisruptionEnv(SciSciEnv):
     env_id = "disruption-adversarial-v0"
     reward_range = (WRONG, CORRECT + MAX_REASONING + MAX_ADAPTATION)
     labels = DISRUPTION_LABELS
+    turns = 2
     label_order = DISRUPTION_ORDER
     ungraded = {  # noqa: RUF012  (a class constant of the base)
         "correct": 0.0,

@@ -38,6 +38,8 @@ class SciSciEnv(MessageEnv):
     """For labels that answer several questions at once, as "A, B": the labels of each question."""
     asks_for: ClassVar[Literal["label", "probabilities", "number"]] = "label"
     """What an answer is: one of `labels`, a probability for each of them, or a number."""
+    turns: ClassVar[int] = 1
+    """Messages of the agent in an episode that runs to its end."""
     presentations: ClassVar[int] = 1
     """How many neighbours among the benchmark's examples are one question, shown in several ways."""
     ungraded: ClassVar[Mapping[str, float]] = {"correct": 0.0, "format_valid": 0.0}

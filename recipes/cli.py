@@ -22,11 +22,19 @@ class Recipe(StrEnum):
 
     rl = "rl"
     sft = "sft"
+    dpo = "dpo"
+    distill = "distill"
 
 
 def train(
     context: typer.Context,
-    recipe: Annotated[Recipe, typer.Argument(help="rl: GRPO on an environment. sft: imitate its gold answers.")],
+    recipe: Annotated[
+        Recipe,
+        typer.Argument(
+            help="rl: GRPO on an environment. sft: imitate its gold answers. dpo: prefer right answers to wrong ones. "
+            "distill: learn from a larger model."
+        ),
+    ],
     engine: Engine = None,
 ) -> None:
     """Train a policy. Options of the recipe follow as name=value.
@@ -34,9 +42,9 @@ def train(
     The same as `python -m scisci_gym.recipes.RECIPE name=value ...`. At least dataset=, model_name= and log_path= are
     needed; `scisci-gym train rl --help-options` lists all of them.
     """
-    from . import rl, sft
+    from .catalogue import RECIPES
 
-    chosen = {"rl": rl.RECIPE, "sft": sft.RECIPE}[recipe]
+    chosen = RECIPES[recipe]
     arguments = list(context.args)
     if "--help-options" in arguments:
         arguments = ["--help"]

@@ -1,0 +1,150 @@
+"""On-policy distillation: the student answers, a larger teacher says how likely each of its tokens was.
+
+::
+
+    python -m scisci_gym.recipes.distill dataset=runs/data model_name=runs/model log_path=runs/distilled \\
+        teacher_model=runs/big-model teacher=runs/rl-of-the-big-model
+
+The reverse KL between student and teacher is the only reward, unless `env_rewards=true` adds the environment's. Student
+and teacher must have the same tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import chz
+from tinker_cookbook.distillation import train_on_policy
+from tinker_cookbook.distillation.datasets import DistillationDatasetConfig, TeacherConfig
+from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, RLDatasetBuilder, Trajectory
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+from ..datasets.store import load_card
+from ..envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
+from .checkpoints import last_checkpoint
+from .checkpoints import state_path as training_state
+from .recipe_config import RecipeConfig
+from .running import Recipe
+from .validation import validation_builders
+
+
+@chz.chz
+class CLIConfig(RecipeConfig):
+    """Options of the recipe; every field is a ``name=value`` argument."""
+
+    teacher_model: str
+    # A tinker:// path to sample from, or the log_path of the teacher's run; None for the base model.
+    teacher: str | None = None
+    env_rewards: bool = False
+    groups_per_batch: int = 32
+    group_size: int = 4
+    max_steps: int = 100
+    temperature: float = 1.0
+    kl_penalty_coef: float = 1.0
+    kl_discount_factor: float = 0.0
+
+
+@dataclass(frozen=True)
+class UnpaidGroupBuilder(SciSciGroupBuilder):
+    """A group whose episodes are played and graded, and earn nothing: metrics as ever, every reward 0."""
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
+    ) -> list[tuple[float, Metrics]]:
+        graded = await super().compute_group_rewards(trajectory_group, env_group)
+        earned = [sum(step.reward for step in trajectory.transitions) for trajectory in trajectory_group]
+        return [(-reward, metrics) for reward, (_, metrics) in zip(earned, graded, strict=True)]
+
+
+class UnpaidDataset(RLDataset):
+    """The batches of another dataset, unpaid."""
+
+    def __init__(self, inner: RLDataset):
+        self.inner = inner
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        return [UnpaidGroupBuilder(**vars(builder)) for builder in self.inner.get_batch(index)]
+
+
+@chz.chz
+class PromptsBuilder(RLDatasetBuilder):
+    """Training batches of an environment, with or without its rewards."""
+
+    inner: SciSciDatasetBuilder
+    paid: bool
+
+    async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
+        train, _ = await self.inner()
+        return (train if self.paid else UnpaidDataset(train)), None
+
+
+def build_config(cfg: CLIConfig) -> train_on_policy.Config:
+    """The cookbook's configuration for ours.
+
+    Raises
+    ------
+    ValueError
+        If student and teacher have different tokenizers: the teacher would score other tokens than the student wrote.
+    """
+    load_card(cfg.dataset)
+    if get_tokenizer(cfg.teacher_model).get_vocab() != get_tokenizer(cfg.model_name).get_vocab():
+        raise ValueError(
+            f"teacher {cfg.teacher_model} and student {cfg.model_name} have different tokenizers; choose a teacher of "
+            "the student's family"
+        )
+    prompts = SciSciDatasetBuilder(
+        env_id=cfg.env,
+        dataset=cfg.dataset,
+        renderer_name=cfg.renderer(),
+        tokenizer_name=cfg.model_name,
+        groups_per_batch=cfg.groups_per_batch,
+        group_size=cfg.group_size,
+        batches=cfg.max_steps,
+        held_out=0,
+        options=cfg.options(),
+        seed=cfg.seed,
+    )
+    teacher = cfg.teacher
+    if teacher is not None and "://" not in teacher:
+        teacher = last_checkpoint(teacher, "sampler_path")
+    return train_on_policy.Config(
+        recipe_name=f"scisci_gym_distill_{cfg.env}",
+        dataset_configs=[
+            DistillationDatasetConfig(
+                dataset_builder=PromptsBuilder(inner=prompts, paid=cfg.env_rewards),
+                teacher_config=TeacherConfig(base_model=cfg.teacher_model, load_checkpoint_path=teacher),
+                groups_per_batch=cfg.groups_per_batch,
+            )
+        ],
+        model_name=cfg.model_name,
+        renderer_name=cfg.renderer(),
+        load_checkpoint_path=training_state(cfg.load_checkpoint_path),
+        lora_rank=cfg.lora_rank,
+        learning_rate=cfg.rate(),
+        max_tokens=cfg.max_tokens,
+        temperature=cfg.temperature,
+        kl_penalty_coef=cfg.kl_penalty_coef,
+        kl_discount_factor=cfg.kl_discount_factor,
+        evaluator_builders=[*validation_builders(cfg)],
+        eval_every=cfg.eval_every,
+        save_every=cfg.save_every,
+        max_steps=cfg.max_steps,
+        wandb_project=cfg.wandb_project,
+        wandb_name=cfg.wandb_name,
+        log_path=cfg.log_path,
+    )
+
+
+async def _train(cfg: CLIConfig, config: train_on_policy.Config) -> None:
+    del cfg
+    await train_on_policy.main(config)
+
+
+RECIPE = Recipe("distill", "Learn a larger model's answers on the student's own.", CLIConfig, build_config, _train)
+
+if __name__ == "__main__":
+    RECIPE.main(chz.entrypoint(CLIConfig))
