@@ -72,7 +72,7 @@ def _sentence(record: Mapping[str, Any], rows: Sequence[Row]) -> str:
     if constant is not None:
         said += (
             f"; always answering {constant.label!r} gives {constant.macro_f1:.3f} on all of validation "
-        said += f"(accuracy {constant.accuracy:.3f})"
+            f"(accuracy {constant.accuracy:.3f})"
         )
     elif labels:
         count = len(labels)
