@@ -1,7 +1,7 @@
 """The DPO loop around the cookbook's `do_update`, with a reference that survives a restart.
 
 `train_dpo.main` (0.5.8 and 0.6.1) takes its reference from the weights it starts with. A resumed run starts with
-weights that are trained already, so its reference, and every later step, would be another than without the interruption.
+weights that are trained already, so its reference, and every later step, would differ from those of one that was not.
 """
 
 from __future__ import annotations
