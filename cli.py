@@ -8,6 +8,7 @@ from .datasets.labels_cli import labels
 from .engine.cli import serve
 from .envs import cli as environments
 from .recipes import cli as recipes
+from .recipes import comparisons_cli as comparisons
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -22,6 +23,7 @@ app.command(rich_help_panel="Environments")(environments.check)
 
 RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(recipes.train)
+app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(comparisons.sweep)
 app.command("eval", rich_help_panel="Training")(recipes.evaluate)
 app.command(rich_help_panel="Training")(recipes.demo)
 
