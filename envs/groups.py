@@ -28,8 +28,10 @@ from ..datasets.store import load_papers
 from ..rewards.diagnostics import group_diagnostics
 from .base import Example, SciSciEnv
 from .order import Order, Shuffled, epoch_order
+from .outcomes import outcome_metrics
 from .registry import spec
 from .thread_safe_tokenizer import ThreadSafeTokenizer
+from .transcripts import log_episodes
 
 
 @functools.lru_cache(maxsize=8)
@@ -103,7 +105,8 @@ class SciSciGroupBuilder(EnvGroupBuilder):
     async def compute_group_rewards(
         self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
     ) -> list[tuple[float, Metrics]]:
-        """What only the end of all episodes shows, tie statistics, and the metrics that cut-off episodes lack."""
+        """What only the end of all episodes shows, tie statistics, outcomes, and the metrics that cut-off episodes
+        lack."""
         inner = [_message_env(env) for env in env_group]
         added = [env.group_reward() for env in inner]
         rewards = [
@@ -111,8 +114,9 @@ class SciSciGroupBuilder(EnvGroupBuilder):
             for trajectory, extra in zip(trajectory_group, added, strict=True)
         ]
         shared = group_diagnostics(rewards, *spec(self.env_id).reward_range)
+        log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
         return [
-            (extra, {**shared, **_ungraded(trajectory, env)})
+            (extra, {**shared, **outcome_metrics(trajectory, env), **_ungraded(trajectory, env)})
             for trajectory, extra, env in zip(trajectory_group, added, inner, strict=True)
         ]
 

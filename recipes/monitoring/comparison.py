@@ -57,10 +57,11 @@ def comparison(
     """Markdown: a table for every split that was evaluated, else a sentence about validation."""
     if evaluations:
         return [line for split, found in evaluations.items() for line in (*_table(split, found), "")][:-1]
-    return [_sentence(record, rows), "", "Not evaluated with baselines yet: `scisci-gym eval RUN` does that."]
+    return [comparison_sentence(record, rows), "", "Not evaluated with baselines yet: `scisci-gym eval RUN` does that."]
 
 
-def _sentence(record: Mapping[str, Any], rows: Sequence[Row]) -> str:
+def comparison_sentence(record: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    """The best validation score beside what the majority label, and on a synthetic corpus a perfect reader, gets."""
     of = summary(rows, VALIDATION)
     if of is None or of.best is None:
         return "No validation scores."

@@ -49,7 +49,7 @@ def experiment_text(state: RunState, evaluations: Mapping[str, Mapping[str, Any]
         "",
         f"Status: **{state.status}**, {state.step} of {state.total or '?'} updates.{_error(record)}",
         "",
-        *_facts(state),
+        *(f"- {name}: `{_code(value)}`" for name, value in facts_of(state)),
         "",
         "## Configuration",
         "",
@@ -80,28 +80,26 @@ def _error(record: Mapping[str, Any]) -> str:
     return f" It ended with `{_code(record['error'])}`." if record.get("error") else ""
 
 
-def _facts(state: RunState) -> list[str]:
+def facts_of(state: RunState) -> list[tuple[str, str]]:
+    """(what, value) of what a record states about a run, as plain text."""
     record, data = state.record, state.record.get("dataset", {})
     revision = str(record.get("revision"))
-    dirty = " (with uncommitted changes)" if revision.endswith("+") else ""
-    versions = ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())
+    dirty = " with uncommitted changes" if revision.endswith("+") else ""
     rows = [
         ("Recipe, environment", f"{record.get('recipe')}, {state.config.get('env')}"),
-        ("Base model", f"`{_code(state.config.get('model_name'))}`"),
-        ("Dataset", f"`{_code(data.get('folder'))}`, content hash `{data.get('content_hash')}`"),
-        ("Code", f"`{revision.removesuffix('+')}`{dirty}; {versions}"),
-        ("Command", f"`{_code(' '.join(record.get('command', [])))}`"),
+        ("Base model", str(state.config.get("model_name"))),
+        ("Dataset", f"{data.get('folder')}, content hash {data.get('content_hash')}"),
+        ("Code", f"{revision.removesuffix('+')}{dirty}"),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())),
+        ("Command", " ".join(record.get("command", []))),
         ("Started, ended (UTC)", f"{record.get('started')}, {record.get('ended') or 'not yet'}"),
         ("Training time", f"{record.get('seconds', 0.0):.0f} s"),
     ]
-    lines = [f"- {name}: {value}" for name, value in rows]
     for at in record.get("resumptions", []):
         changed = ", ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in at["changed"].items())
-        lines.append(
-            f"- Resumed {at['started']} at step {at['from_step']}, after it was {at['was']}"
-            + (f"; changed: `{_code(changed)}`" if changed else "")
-        )
-    return lines
+        was = f"{at['started']} at step {at['from_step']}, after it was {at['was']}"
+        rows.append(("Resumed", f"{was}; changed: {changed}" if changed else was))
+    return rows
 
 
 def _configuration(record: Mapping[str, Any]) -> list[str]:

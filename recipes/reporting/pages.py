@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from ..monitoring.atomic_files import write_text_atomically
 from .curves import legend_line
 
 
@@ -16,7 +17,7 @@ from .curves import legend_line
 def environment() -> jinja2.Environment:
     """Templates of this folder, with escaping on and unknown names refused.
 
-    Filters: ``thousands`` (12,345), ``share`` (0.123 -> 12.3 %).
+    Filters: ``thousands`` (12,345), ``share`` (0.123 -> 12.3 %), ``tojson_text``.
     """
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("scisci_gym.recipes.reporting", package_path="."),
@@ -27,6 +28,8 @@ def environment() -> jinja2.Environment:
     )
     made.filters["thousands"] = lambda value: f"{value:,}"
     made.filters["share"] = lambda value: f"{100 * value:.1f} %"
+    # Unlike Jinja's `tojson`, which is for scripts and marks its result as safe: plain text, escaped like any other.
+    made.filters["tojson_text"] = lambda value: json.dumps(value, ensure_ascii=False)
     made.globals["legend_line"] = legend_line
     return made
 
@@ -52,9 +55,4 @@ def render_page(template: str, out: str | Path, **context: Any) -> Path:
         If the template uses a name that `context` lacks.
     """
     page = environment().get_template(template).render(**context)
-    path = Path(out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.write_text(page, encoding="utf-8")
-    aside.replace(path)
-    return path
+    return write_text_atomically(out, page)

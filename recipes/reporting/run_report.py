@@ -1,0 +1,182 @@
+"""`scisci-gym report RUN...`: what runs were and how they went, side by side, in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..monitoring.alarms import Alarm, history
+from ..monitoring.comparison import comparison_sentence
+from ..monitoring.experiment import facts_of, question_of
+from ..monitoring.measures import MEASURES, PREDICTED, REWARD, SPEED, Measure, labels_of, summary, tokens_per_second
+from ..monitoring.metrics_log import Row
+from ..monitoring.redaction import without_secrets
+from ..monitoring.run_state import RunState, read_evaluations, read_state
+from .curves import curves_svg
+from .pages import render_page
+from .transcripts import LoggedEpisode, episodes_of
+
+# Smoothed, as they are means over few rollouts: the line is a running mean over a 25th of the steps.
+SMOOTHED = 25
+EPISODES = 48
+
+
+@dataclass(frozen=True)
+class ReportedRun:
+    """One run, as the template shows it."""
+
+    name: str
+    state: RunState
+    question: str
+    comparison: str
+    evaluations: Mapping[str, Mapping[str, Any]]
+    alarms: Sequence[tuple[Alarm, int, int]]
+    episodes: Sequence[LoggedEpisode]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of `metrics.jsonl`."""
+        return self.state.rows
+
+
+def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: int = EPISODES) -> Path:
+    """Write a report about one or several runs and return its path.
+
+    Parameters
+    ----------
+    folders : paths
+        log_paths of training runs; finished or not.
+    out : path
+        The file to write. It needs nothing beside it and loads nothing.
+    episodes : int
+        Episodes to show of every run, at most.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder is not the folder of a run.
+    """
+    states = [read_state(folder) for folder in folders]
+    runs = [_reported(name, state, episodes) for name, state in zip(names_of(states), states, strict=True)]
+    measures = [measure for measure in MEASURES if any(summary(run.rows, measure) for run in runs)]
+    page = {
+        "runs": runs,
+        "measures": measures,
+        "curves": _curves(runs, measures),
+        "headings": [measure.title for measure in headline(measures)],
+        "overview": [_overview(run, measures) for run in runs],
+        "metrics": [_metrics(run, measures) for run in runs],
+        "facts": [facts_of(run.state) for run in runs],
+        "splits": sorted({split for run in runs for split in run.evaluations}),
+        "options": _options([run.state for run in runs]),
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": version("scisci-gym"),
+    }
+    return render_page("run_report.html.j2", out, **page)
+
+
+def names_of(states: Sequence[RunState]) -> list[str]:
+    """Names of runs that tell them apart: their folders', with as many parents as that takes."""
+    paths = [state.folder.resolve() for state in states]
+    for depth in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-depth:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError(f"{paths[0]} is given twice")
+
+
+def _reported(name: str, state: RunState, episodes: int) -> ReportedRun:
+    return ReportedRun(
+        name=name,
+        state=state,
+        question=question_of(state.record),
+        comparison=comparison_sentence(state.record, state.rows),
+        evaluations=read_evaluations(state.folder),
+        alarms=history(state.rows),
+        episodes=without_keys(episodes_of(state.folder, episodes)),
+    )
+
+
+def without_keys(found: Sequence[LoggedEpisode]) -> list[LoggedEpisode]:
+    """Episodes without anything that looks like a key; a policy can write anything."""
+    return [LoggedEpisode(one.step, one.number, without_secrets(one.data)) for one in found]
+
+
+def _curves(runs: Sequence[ReportedRun], measures: Sequence[Measure]) -> list[str]:
+    with_speed = {run.name: [_with_speed(run.rows)] for run in runs}
+    pictures = [
+        curves_svg(
+            with_speed,
+            measure.key,
+            measure.title,
+            limits=measure.limits,
+            smooth=max(1, max(len(run.rows) for run in runs) // SMOOTHED) if "validation" not in measure.key else 1,
+        )
+        for measure in measures
+    ]
+    if len(runs) == 1 and (labels := labels_of(runs[0].rows)):
+        shares = {
+            label: [[{"step": row["step"], "share": row.get(PREDICTED + label)} for row in runs[0].rows]]
+            for label in labels
+        }
+        pictures.append(
+            curves_svg(shares, "share", "share of each label among the answers", limits=(0, 1), legend=True)
+        )
+    return pictures
+
+
+def _with_speed(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [{**row, SPEED.key: tokens_per_second(row)} for row in rows]
+
+
+def _overview(run: ReportedRun, measures: Sequence[Measure]) -> list[str]:
+    state = run.state
+    cells = [
+        run.name,
+        str(state.record.get("recipe", "?")),
+        str(state.config.get("env", "?")),
+        state.status,
+        f"{state.step} of {state.total or '?'}",
+    ]
+    for measure in headline(measures):
+        of = summary(run.rows, measure)
+        shown = of and (of.last if measure is REWARD or of.best is None else of.best)
+        cells.append(f"{shown[1]:.3f} ({shown[0]})" if shown else "")
+    return cells
+
+
+def _metrics(run: ReportedRun, measures: Sequence[Measure]) -> list[list[str]]:
+    found = [(measure, summary(run.rows, measure)) for measure in measures]
+    return [
+        [measure.title, *("" if at is None else f"{at[1]:.4g} ({at[0]})" for at in points)]
+        for measure, of in found
+        if of is not None
+        for points in [(of.first, of.last, of.best, of.lowest, of.highest)]
+    ]
+
+
+def headline(measures: Sequence[Measure]) -> list[Measure]:
+    """The measures of the overview: what is to be had, and what it is trained by."""
+    keys = (REWARD.key, "validation/macro_f1", "train_mean_nll", "dpo_loss")
+    return [measure for measure in measures if measure.key in keys]
+
+
+def _options(states: Sequence[RunState]) -> list[list[str]]:
+    """(name, value in each run) of options: those that differ between runs; of a single run those that were chosen."""
+    configs = [state.config for state in states]
+    names = list(dict.fromkeys(name for config in configs for name in config))
+    if len(states) == 1:
+        chosen = set(states[0].record.get("chosen", names))
+        kept = [name for name in names if name in chosen]
+    else:
+        kept = [name for name in names if len({_text(config.get(name)) for config in configs}) > 1]
+    return [[name, *(_text(config.get(name)) for config in configs)] for name in kept]
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
