@@ -11,6 +11,8 @@ from ...envs.registry import spec
 from ..checkpoints import chosen_checkpoint
 from ..engines import open_engine
 from ..models import renderer_name_for
+from ..monitoring.atomic_files import write_json_atomically
+from ..monitoring.recorded import describe_run
 from ..monitoring.run_record import RECORD
 from ..options import parse_options
 from .evaluate import Policy, PolicyResult, Task, evaluate_baselines, evaluate_policy
@@ -45,7 +47,7 @@ def task_of(run: Path, dataset: str | None = None) -> tuple[Task, dict[str, Any]
 def evaluate_run(
     run: Path, *, split: str = "test", dataset: str | None = None, engine: str | None = None, seed: int = 0
 ) -> tuple[PolicyResult, dict[str, Scores]]:
-    """Evaluate a run and write what is found to `eval_SPLIT.json` in its folder.
+    """Evaluate a run and write what is found to `eval_SPLIT.json` in its folder, its record and the register.
 
     The checkpoint is the best one on validation papers, or the last one of a run without validation. Answers are kept
     below `eval/` in the run's folder: a second call asks only what is missing.
@@ -64,5 +66,6 @@ def evaluate_run(
         "policy": result.to_json(),
         "baselines": {name: scores.to_json() for name, scores in baselines.items()},
     }
-    (run / f"eval_{split}.json").write_text(json.dumps(found, indent=2) + "\n")
+    write_json_atomically(run / f"eval_{split}.json", found)
+    describe_run(run)
     return result, baselines

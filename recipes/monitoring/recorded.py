@@ -50,7 +50,7 @@ def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
         write_run_record(folder, recipe, cfg, cfg.dataset)
         heartbeat = Heartbeat(folder, every)
         heartbeat.start()
-        _describe(folder)
+        describe_run(folder)
         try:
             with _terminated_as_interrupted():
                 yield
@@ -68,7 +68,7 @@ def _end(folder: Path, heartbeat: Heartbeat, status: Status, error: str | None =
         close_run_record(folder, status, error)
     finally:
         heartbeat.stop(status)
-    _describe(folder)
+    describe_run(folder)
 
 
 def _describe(folder: Path) -> None:

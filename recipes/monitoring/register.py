@@ -78,7 +78,7 @@ def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> d
     for split, found in evaluations.items():
         greedy = found["policy"]["greedy"]
         scores[split] = {name: greedy[name] for name in ("accuracy", "macro_f1", "mcc")}
-        scores[split] |= {"n": greedy["n"], "checkpoint": found["checkpoint"]}
+        scores[split] |= {"n": greedy["n"], "checkpoint": found["checkpoint"], "dataset": found["task"]["dataset"]}
     return {
         "recipe": record.get("recipe"),
         "env": config.get("env"),
@@ -120,19 +120,20 @@ def register_text(entries: Mapping[str, Mapping[str, Any]]) -> str:
         cells = (
             *(f"[{_cell(name)}]({_cell(name).replace(' ', '%20')}/EXPERIMENT.md)", entry["recipe"], entry["env"]),
             *(f"`{_cell(entry['base_model'])}`", path, f"`{str(entry['dataset_hash'])[:12]}`"),
-            *(_score(entry["scores"].get("validation")), _score(entry["scores"].get("test"))),
+            *(_score(entry["scores"].get(split), entry["dataset"]) for split in ("validation", "test")),
             *(entry["status"], entry["revision"], (entry["started"] or "")[:10]),
         )
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return "\n".join([*lines, ""])
 
 
-def _score(score: Mapping[str, Any] | None) -> str:
+def _score(score: Mapping[str, Any] | None, dataset: str | None) -> str:
     if score is None:
         return ""
     value = score["macro_f1"]
     if isinstance(value, Mapping):
-        return f"{value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+        other = "" if score["dataset"] == dataset else f" on `{_cell(score['dataset'])}`"
+        return f"{value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]{other}"
     return f"{value:.3f}"
 
 
