@@ -1,0 +1,38 @@
+"""An evaluation that failed or was killed goes on where it stopped."""
+
+import asyncio
+
+import pytest
+
+from scisci_gym.recipes.evaluation.kept_answers import keep_whole_answers
+
+
+def test_only_whole_answers_are_kept(tmp_path) -> None:
+    path = tmp_path / "name" / "trajectories.jsonl"
+    assert keep_whole_answers(tmp_path, "name") == 0
+    path.parent.mkdir()
+    whole = '{"example_id": "1", "error": null}\n'
+    path.write_text(
+        whole + '{"example_id": "2", "error": "timeout"}\n' + '{"example_id": "3", "err\n' + '{"example_id"'
+    )
+    assert keep_whole_answers(tmp_path, "name") == 3
+    assert path.read_text() == whole
+    assert keep_whole_answers(tmp_path, "name") == 0
+
+
+def test_an_example_that_failed_is_asked_again_and_the_others_are_not(examine) -> None:
+    broken = [True]
+
+    def unreliable(shown: str) -> str:
+        if "moss" in shown.lower() and broken[0]:
+            raise ConnectionError("the service went away")
+        return "<answer>neutral</answer>"
+
+    examined = examine(unreliable)
+    with pytest.raises(RuntimeError, match="the service went away"):
+        asyncio.run(examined.ask())
+    assert len(examined.client.prompts) == 9
+    broken[0] = False
+    answers = asyncio.run(examined.ask())
+    assert [answer.predicted for answer in answers] == ["neutral"] * 9
+    assert len(examined.client.prompts) == 10
