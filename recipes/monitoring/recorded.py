@@ -71,7 +71,8 @@ def _end(folder: Path, heartbeat: Heartbeat, status: Status, error: str | None =
     describe_run(folder)
 
 
-def _describe(folder: Path) -> None:
+def describe_run(folder: str | Path) -> None:
+    """Write a run's experiment record and register entry anew from what its folder holds, such as an evaluation."""
     write_experiment(folder)
     register_run(folder)
 
