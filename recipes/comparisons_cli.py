@@ -44,7 +44,7 @@ def sweep(
         planned = Sweep(str(recipe), options, out, base)
         runs = planned.run(console)
         console.print()
-        console.print(sweep_table(runs, planned.varied))
+        console.print(sweep_table(runs, planned.varied, console))
         console.print(f"\nwritten to {out / 'sweep.md'} and {out / 'sweep.json'}")
 
     stop_on_bad_input(act)

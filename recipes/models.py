@@ -33,6 +33,17 @@ def renderer_name_for(model_name: str, explicit: str | None = None) -> str:
     raise ValueError(f"cannot tell the renderer of {model_name} from its chat template; pass renderer_name=")
 
 
+def is_known_model(model_name: str) -> bool:
+    """Whether the cookbook recommends a renderer for the model, which a folder on this machine never has."""
+    if Path(model_name).is_dir():
+        return False
+    try:
+        model_info.get_recommended_renderer_name(model_name)
+    except (ValueError, KeyError, TinkerCookbookError):
+        return False
+    return True
+
+
 def learning_rate_for(model_name: str, explicit: float | None = None) -> float:
     """Learning rate of LoRA training: the one asked for, or the cookbook's `get_lr` where it knows the model.
 

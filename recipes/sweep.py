@@ -223,15 +223,23 @@ def _cell(values: Sequence[float | None], form: str) -> str:
     return mean if len(known) == 1 else f"{mean} ±{form.format(float(np.std(known, ddof=1)))}"
 
 
-def sweep_table(runs: Sequence[SweepRun], varied: Sequence[str]) -> Table:
+# Left out of the terminal's table, in this order, until it fits; `sweep.md` has all.
+SPARE = ("tokens/s", "all best", "all floor", "loss", "no signal")
+
+
+def sweep_table(runs: Sequence[SweepRun], varied: Sequence[str], console: Console) -> Table:
     """The runs side by side, for a terminal. Metrics are means over the last ten steps."""
     headings, rows = tabulated(runs, varied)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for heading in headings:
-        # "0.50 ±0.18" and "no signal" may break at the space, never inside a number.
-        table.add_column(heading, min_width=max(map(len, heading.split())))
-    for row in rows:
-        table.add_row(*row)
+    for left_out in range(len(SPARE) + 1):
+        shown = [at for at, heading in enumerate(headings) if heading not in SPARE[:left_out]]
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        for at in shown:
+            # "0.50 ±0.18" and "no signal" may break at the space, never inside a number.
+            table.add_column(headings[at], min_width=max(map(len, headings[at].split())))
+        for row in rows:
+            table.add_row(*(row[at] for at in shown))
+        if console.measure(table).minimum <= console.width:
+            break
     return table
 
 
