@@ -24,8 +24,9 @@ scatter by the square root of twice this, 14 %."""
 SAMPLER_KL_SPIKE = 0.1
 """Nats a token, in a single step: ratios scatter by 45 %."""
 REFERENCE_KL_SPIKE = 4.0
-"""Times the median of the steps before; above `REFERENCE_KL_FLOOR` nats a token, below which ratios are noise."""
-REFERENCE_KL_FLOOR = 0.05
+"""Times the median of the steps before, and above `REFERENCE_KL_FLOOR` nats a token: a policy that starts from its
+reference and learns moves away from 0 by any factor."""
+REFERENCE_KL_FLOOR = 0.25
 REFERENCE_KL_BEFORE = 20
 ENTROPY_LEFT = 0.1
 """Share of the entropy at the start; with less left, and answers still wrong, there is nothing to explore with."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from .atomic_files import write_text_atomically
 from .comparison import comparison
-from .measures import KEY_MEASURES, summary
+from .measures import KEY_MEASURES, shown, summary
 from .redaction import without_secrets
 from .run_state import RunState, read_evaluations, read_state
 
@@ -118,7 +118,7 @@ def _metrics(state: RunState) -> list[str]:
     found = [(measure, summary(state.rows, measure)) for measure in KEY_MEASURES]
     lines = [
         f"| {measure.title} | {_at(of.first)} | {_at(of.last)} | {_at(of.best) if of.best else ''} | "
-        f"{of.lowest[1]:.4g} to {of.highest[1]:.4g} |"
+        f"{shown(of.lowest[1])} to {shown(of.highest[1])} |"
         for measure, of in found
         if of is not None
     ]
@@ -128,7 +128,7 @@ def _metrics(state: RunState) -> list[str]:
 
 
 def _at(point: tuple[int, float]) -> str:
-    return f"{point[1]:.4g} ({point[0]})"
+    return f"{shown(point[1])} ({point[0]})"
 
 
 def _code(value: Any) -> str:

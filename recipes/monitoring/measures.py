@@ -31,26 +31,27 @@ class Measure:
     limits: tuple[float, float] | None = None
 
 
+SHARE = (-0.02, 1.02)
 REWARD = Measure("env/all/reward/total", "reward", "higher")
-CORRECT = Measure("env/all/correct", "correct", "higher", (0, 1))
-VALIDATION = Measure("validation/macro_f1", "validation macro-F1", "higher", (0, 1))
+CORRECT = Measure("env/all/correct", "correct", "higher", SHARE)
+VALIDATION = Measure("validation/macro_f1", "validation macro-F1", "higher", SHARE)
 SAMPLER_KL = Measure("optim/kl_sample_train_v2", "KL sampler-trainer (v2)")
 SAMPLER_KL_V1 = Measure("optim/kl_sample_train_v1", "KL sampler-trainer (v1)")
 REFERENCE_KL = Measure("kl_policy_base", "KL to the reference")
 TEACHER_KL = Measure("teacher_kl", "KL to the teacher", "lower")
 ENTROPY = Measure("optim/entropy", "entropy (nats a token)")
-NO_SIGNAL = Measure("env/all/reward_uniform_group_rate", "groups without signal", None, (0, 1))
-ALL_FLOOR = Measure("env/all/reward_uniform_floor_rate", "groups all at the floor", None, (0, 1))
-ALL_BEST = Measure("env/all/reward_uniform_best_rate", "groups all at the best", None, (0, 1))
-TRUNCATED = Measure("env/all/truncated", "truncated rollouts", "lower", (0, 1))
-PARSED = Measure("env/all/format_valid", "answers that parse", "higher", (0, 1.05))
+NO_SIGNAL = Measure("env/all/reward_uniform_group_rate", "groups without signal", None, SHARE)
+ALL_FLOOR = Measure("env/all/reward_uniform_floor_rate", "groups all at the floor", None, SHARE)
+ALL_BEST = Measure("env/all/reward_uniform_best_rate", "groups all at the best", None, SHARE)
+TRUNCATED = Measure("env/all/truncated", "truncated rollouts", "lower", SHARE)
+PARSED = Measure("env/all/format_valid", "answers that parse", "higher", SHARE)
 NLL = Measure("train_mean_nll", "loss (NLL, nats a token)", "lower")
 DPO_LOSS = Measure("dpo_loss", "loss (DPO)", "lower")
-DPO_ACCURACY = Measure("accuracy", "pairs ranked right", "higher", (0, 1))
+DPO_ACCURACY = Measure("accuracy", "pairs ranked right", "higher", SHARE)
 DPO_MARGIN = Measure("margin", "reward margin (DPO)", "higher")
 HELD_OUT_NLL = Measure("held_out/nll", "held-out NLL", "lower")
 GRADIENT = Measure("grad_norm:mean", "gradient norm")
-SPEED = Measure("tokens_per_second", "tokens a second", "higher")
+SPEED = Measure("tokens_per_second", "tokens a second (RL: sampled, else: trained on)", "higher")
 PREDICTED, EXPECTED = "env/all/predicted/", "env/all/expected/"
 
 # In the order in which they are shown; a run shows those that it logs.
@@ -100,6 +101,17 @@ def labels_of(rows: Sequence[Row]) -> list[str]:
     """Labels whose shares among the predictions the run logs."""
     names = {key.removeprefix(PREDICTED) for row in rows for key in row if key.startswith(PREDICTED)}
     return sorted(names)
+
+
+def shown(value: float) -> str:
+    """A value as tables have it: four digits, without an exponent where that is readable.
+
+    Examples
+    --------
+    >>> shown(0.123456), shown(10412.3), shown(1.1e-12)
+    ('0.1235', '10,412', '1.1e-12')
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def tokens_per_second(row: Row) -> float | None:

@@ -13,7 +13,18 @@ from typing import Any
 from ..monitoring.alarms import Alarm, history
 from ..monitoring.comparison import comparison_sentence
 from ..monitoring.experiment import facts_of, question_of
-from ..monitoring.measures import MEASURES, PREDICTED, REWARD, SPEED, Measure, labels_of, summary, tokens_per_second
+from ..monitoring.measures import (
+    MEASURES,
+    PREDICTED,
+    REWARD,
+    SHARE,
+    SPEED,
+    Measure,
+    labels_of,
+    shown,
+    summary,
+    tokens_per_second,
+)
 from ..monitoring.metrics_log import Row
 from ..monitoring.redaction import without_secrets
 from ..monitoring.run_state import RunState, read_evaluations, read_state
@@ -124,9 +135,7 @@ def _curves(runs: Sequence[ReportedRun], measures: Sequence[Measure]) -> list[st
             label: [[{"step": row["step"], "share": row.get(PREDICTED + label)} for row in runs[0].rows]]
             for label in labels
         }
-        pictures.append(
-            curves_svg(shares, "share", "share of each label among the answers", limits=(0, 1), legend=True)
-        )
+        pictures.append(curves_svg(shares, "share", "share of each label among the answers", limits=SHARE, legend=True))
     return pictures
 
 
@@ -145,15 +154,15 @@ def _overview(run: ReportedRun, measures: Sequence[Measure]) -> list[str]:
     ]
     for measure in headline(measures):
         of = summary(run.rows, measure)
-        shown = of and (of.last if measure is REWARD or of.best is None else of.best)
-        cells.append(f"{shown[1]:.3f} ({shown[0]})" if shown else "")
+        point = of and (of.last if measure is REWARD or of.best is None else of.best)
+        cells.append(f"{point[1]:.3f} ({point[0]})" if point else "")
     return cells
 
 
 def _metrics(run: ReportedRun, measures: Sequence[Measure]) -> list[list[str]]:
     found = [(measure, summary(run.rows, measure)) for measure in measures]
     return [
-        [measure.title, *("" if at is None else f"{at[1]:.4g} ({at[0]})" for at in points)]
+        [measure.title, *("" if at is None else f"{shown(at[1])} ({at[0]})" for at in points)]
         for measure, of in found
         if of is not None
         for points in [(of.first, of.last, of.best, of.lowest, of.highest)]
@@ -174,9 +183,11 @@ def _options(states: Sequence[RunState]) -> list[list[str]]:
         chosen = set(states[0].record.get("chosen", names))
         kept = [name for name in names if name in chosen]
     else:
-        kept = [name for name in names if len({_text(config.get(name)) for config in configs}) > 1]
-    return [[name, *(_text(config.get(name)) for config in configs)] for name in kept]
+        kept = [name for name in names if len({_option(config, name) for config in configs}) > 1]
+    return [[name, *(_option(config, name) for config in configs)] for name in kept]
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+def _option(config: Mapping[str, Any], name: str) -> str:
+    if name not in config:
+        return "–"
+    return config[name] if isinstance(config[name], str) else json.dumps(config[name])
