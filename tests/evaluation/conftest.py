@@ -58,6 +58,11 @@ def scripted():
 
 
 @pytest.fixture
+def byte_renderer():
+    return ByteRenderer()
+
+
+@pytest.fixture
 def examine(tmp_path, monkeypatch):
     """(policy, environment, papers, options) -> `Examination` over a dataset whose splits all hold the papers."""
     monkeypatch.setattr(examination, "renderer_of", lambda *names: ByteRenderer())
