@@ -9,6 +9,7 @@ from .engine.cli import serve
 from .envs import cli as environments
 from .recipes import cli as recipes
 from .recipes import comparisons_cli as comparisons
+from .recipes.monitoring import cli as monitoring
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -24,8 +25,11 @@ app.command(rich_help_panel="Environments")(environments.check)
 RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(recipes.train)
 app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(comparisons.sweep)
+app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(comparisons.study)
 app.command("eval", rich_help_panel="Training")(recipes.evaluate)
 app.command(rich_help_panel="Training")(recipes.demo)
+app.command(rich_help_panel="Training")(monitoring.watch)
+app.command(rich_help_panel="Training")(monitoring.report)
 
 engine = typer.Typer(
     no_args_is_help=True, help="A Tinker-compatible engine on this machine, and tiny models to run on it."

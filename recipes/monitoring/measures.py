@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +30,11 @@ class Measure:
     title: str
     better: Literal["higher", "lower"] | None = None
     limits: tuple[float, float] | None = None
+
+    @property
+    def brief(self) -> str:
+        """The title without what stands in brackets, other than a version."""
+        return re.sub(r" \((?!v\d|DPO).*\)", "", self.title)
 
 
 SHARE = (-0.02, 1.02)

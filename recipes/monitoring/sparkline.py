@@ -1,0 +1,40 @@
+"""A curve in one line of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int = 32) -> str:
+    """Values in order as blocks of eight heights, from the lowest to the highest of them.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Where there are more than `width`, each block is the mean of its share of them. Values that are not finite are
+        left out of means; a block without any other is "!".
+    width : int >= 1
+
+    Examples
+    --------
+    >>> sparkline([0, 1, 2, 3, 4, 5, 6, 7])
+    '▁▂▃▄▅▆▇█'
+    >>> sparkline([1.0, 1.0]), sparkline([0.0, float("nan"), 1.0])
+    ('▁▁', '▁!█')
+    """
+    count = min(width, len(values))
+    bins = [values[at * len(values) // count : (at + 1) * len(values) // count] for at in range(count)]
+    means = [fmean(finite) if (finite := [v for v in part if math.isfinite(v)]) else math.nan for part in bins]
+    known = [mean for mean in means if math.isfinite(mean)]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+
+    def block(mean: float) -> str:
+        if not math.isfinite(mean):
+            return "!"
+        return BLOCKS[round((mean - low) / (high - low) * (len(BLOCKS) - 1))] if high > low else BLOCKS[0]
+
+    return "".join(map(block, means))
