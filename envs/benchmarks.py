@@ -76,6 +76,22 @@ class SciSciBenchmark(BenchmarkBuilder):
         self.env_id, self.name, self.dataset, self.split = env_id, name, dataset, split
         self.options = options or {}
 
+    def folder(self) -> str:
+        """The dataset: the one that was named, or that of the environment variable.
+
+        Raises
+        ------
+        ValueError
+            If there is neither.
+        """
+        folder = self.dataset or os.environ.get(DATASET_VARIABLE)
+        if not folder:
+            raise ValueError(
+                f"benchmark {self.name} needs a dataset: set {DATASET_VARIABLE} to a folder that `scisci-gym build` "
+                f"wrote, or pass SciSciBenchmark({self.env_id!r}, {self.name!r}, dataset=...)"
+            )
+        return folder
+
     def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
         """One environment for every example, in publication order.
 
@@ -84,12 +100,7 @@ class SciSciBenchmark(BenchmarkBuilder):
         ValueError
             If no dataset is named, or the split has no example of this environment.
         """
-        folder = self.dataset or os.environ.get(DATASET_VARIABLE)
-        if not folder:
-            raise ValueError(
-                f"benchmark {self.name} needs a dataset: set {DATASET_VARIABLE} to a folder that `scisci-gym build` "
-                f"wrote, or pass SciSciBenchmark({self.env_id!r}, {self.name!r}, dataset=...)"
-            )
+        folder = self.folder()
         env_class = spec(self.env_id)
         examples = env_class.benchmark_examples(load_papers(folder, self.split))
         if not examples:
