@@ -8,42 +8,15 @@ from typing import Any
 
 import tinker
 
-from ...datasets.store import load_papers
 from ...envs.benchmarks import SciSciBenchmark, benchmark_name
+from ...envs.episodes import run_sync
 from ...envs.groups import renderer_of
 from ...envs.registry import spec
-from .baselines import majority, prior, tfidf_logistic
-from .policy_scores import Answer, ask, score_answers
-from .scores import Scores, score
-
-
-@dataclass(frozen=True)
-class Policy:
-    """A model to be asked: a base model, or a checkpoint of it.
-
-    Parameters
-    ----------
-    name : str
-        For tables.
-    sampler_path : str or None
-        ``tinker://...``; None for the base model.
-    """
-
-    name: str
-    sampler_path: str | None = None
-
-
-@dataclass
-class PolicyResult:
-    """Answers and scores of one policy on one split."""
-
-    name: str
-    greedy: Scores
-    sampled: Scores
-    answers: list[Answer] = field(repr=False)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "greedy": self.greedy.to_json(), "sampled": self.sampled.to_json()}
+from .answers import Answer
+from .baselines import MAJORITY, PRIOR, baseline_answers, examples_of
+from .learners import TFIDF
+from .policy_scores import ask, score_answers
+from .scores import Scores
 
 
 @dataclass(frozen=True)
@@ -70,6 +43,60 @@ class Task:
         return SciSciBenchmark(self.env, benchmark_name(self.env), self.dataset, split, self.options)
 
 
+@dataclass(frozen=True)
+class Policy:
+    """A model to be asked: a base model, or a checkpoint of it.
+
+    Parameters
+    ----------
+    name : str
+        For tables.
+    sampler_path : str or None
+        ``tinker://...``; None for the base model.
+    """
+
+    name: str
+    sampler_path: str | None = None
+
+    def client(self, task: Task) -> tinker.SamplingClient:
+        """A client that samples from it; the engine must be open."""
+        return tinker.ServiceClient().create_sampling_client(base_model=task.model_name, model_path=self.sampler_path)
+
+
+@dataclass
+class PolicyResult:
+    """Answers and scores of one policy on one split."""
+
+    name: str
+    greedy: Scores
+    sampled: Scores
+    answers: list[Answer] = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "greedy": self.greedy.to_json(), "sampled": self.sampled.to_json()}
+
+
+async def policy_answers(
+    task: Task,
+    policy: Policy,
+    split: str = "test",
+    *,
+    temperature: float = 0.0,
+    max_examples: int | None = None,
+    save_dir: Path | None = None,
+) -> list[Answer]:
+    """Graded answers of a policy to a split, greedy by default. What `save_dir` holds is not asked for again."""
+    return await ask(
+        task.benchmark(split),
+        policy.client(task),
+        renderer_of(task.renderer_name, task.model_name),
+        max_tokens=task.max_tokens,
+        temperature=temperature,
+        max_examples=max_examples,
+        save_dir=save_dir,
+    )
+
+
 async def evaluate_policy(
     task: Task, policy: Policy, split: str = "test", seed: int = 0, save_dir: Path | None = None
 ) -> PolicyResult:
@@ -77,36 +104,26 @@ async def evaluate_policy(
 
     Both are reported because a policy that is nearly uniform looks worse under argmax than it is.
     """
-    client = tinker.ServiceClient().create_sampling_client(base_model=task.model_name, model_path=policy.sampler_path)
-    renderer = renderer_of(task.renderer_name, task.model_name)
-    labels = spec(task.env).labels
-    answers: dict[float, list[Answer]] = {}
-    for temperature, kind in ((0.0, "greedy"), (1.0, "sampled")):
-        answers[temperature] = await ask(
-            task.benchmark(split),
-            client,
-            renderer,
-            max_tokens=task.max_tokens,
-            temperature=temperature,
-            save_dir=save_dir and save_dir / kind,
-        )
-    return PolicyResult(
-        policy.name,
-        greedy=score_answers(answers[0.0], labels, seed),
-        sampled=score_answers(answers[1.0], labels, seed),
-        answers=answers[0.0],
-    )
+    env_class = spec(task.env)
+    answers = [
+        await policy_answers(task, policy, split, temperature=temperature, save_dir=save_dir and save_dir / kind)
+        for temperature, kind in ((0.0, "greedy"), (1.0, "sampled"))
+    ]
+    greedy, sampled = (score_answers(found, env_class.labels, seed, env_class.presentations) for found in answers)
+    return PolicyResult(policy.name, greedy, sampled, answers[0])
 
 
-def evaluate_baselines(dataset: str, labels: tuple[str, ...], seed: int = 0, split: str = "test") -> dict[str, Scores]:
-    """Majority class, class prior, and TF-IDF with logistic regression, on disruption labels of a split."""
-    papers = {name: load_papers(dataset, name) for name in {"train", "validation", split}}
-    truth = {name: [str(paper.disruption_label) for paper in papers[name]] for name in papers}
-    n = len(papers[split])
-    linear = tfidf_logistic(papers["train"], truth["train"], papers["validation"], truth["validation"], papers[split])
-    predicted = {
-        "majority class": majority(truth["train"], n),
-        "class prior": prior(truth["train"], n, seed),
-        "TF-IDF + logistic": linear,
-    }
-    return {name: score(truth[split], answers, labels, seed) for name, answers in predicted.items()}
+def evaluate_baselines(
+    dataset: str, labels: tuple[str, ...], seed: int = 0, split: str = "test", env: str = "disruption-v0"
+) -> dict[str, Scores]:
+    """Majority class, class prior, and TF-IDF with logistic regression, on a split; graded by the environment.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        Labels of `env`.
+    """
+    block, examples = spec(env).presentations, examples_of(env, dataset, split)
+    names = (MAJORITY, PRIOR, TFIDF.name)
+    answers = {name: run_sync(baseline_answers(examples, name, seed=seed)) for name in names}
+    return {name: score_answers(found, labels, seed, block) for name, found in answers.items()}

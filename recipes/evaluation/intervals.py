@@ -19,12 +19,13 @@ class Score:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        # "z": minus nothing is nothing.
+        return f"{self.value:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
 
     @property
     def brief(self) -> str:
         """Value and half the width of the interval, for tables that have to fit a terminal."""
-        return f"{self.value:.3f} ±{(self.high - self.low) / 2:.2f}"
+        return f"{self.value:z.3f} ±{(self.high - self.low) / 2:.2f}"
 
 
 def interval(values: np.ndarray) -> Score:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import tinker
@@ -15,17 +14,11 @@ from tinker_cookbook.renderers import Renderer
 
 from ...envs.benchmarks import SciSciBenchmark
 from ...envs.registry import spec
+from .answers import Answer, answer_of
+from .kept_answers import keep_whole_answers
 from .scores import Scores, score
 
-
-@dataclass(frozen=True)
-class Answer:
-    """What a policy answered to one example. `predicted` is "" where no label could be parsed."""
-
-    example_id: str
-    expected: str
-    predicted: str
-    text: str
+__all__ = ["Answer", "ValidationScores", "ask", "read_metrics", "score_answers"]
 
 
 async def ask(
@@ -55,6 +48,7 @@ async def ask(
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = str(save_dir or scratch)
+        keep_whole_answers(Path(folder), benchmark.name)
         config = BenchmarkConfig(
             max_tokens=max_tokens,
             temperature=temperature,
@@ -74,14 +68,15 @@ async def ask(
     for env in benchmark.episodes(max_examples):
         trajectory = stored[env.example_id]
         spoken = [turn.content for turn in trajectory.turns if turn.role == "assistant"]
-        predicted = str(trajectory.logs.get("predicted", ""))
-        answers.append(Answer(env.example_id, env.gold_label, predicted, spoken[-1] if spoken else ""))
+        # An episode that was cut off has no metrics: it earned the floor.
+        reward = float(trajectory.metrics.get("env_reward", env.reward_range[0]))
+        answers.append(answer_of(env, spoken[-1] if spoken else "", trajectory.logs, reward))
     return answers
 
 
-def score_answers(answers: Sequence[Answer], labels: Sequence[str], seed: int = 0) -> Scores:
+def score_answers(answers: Sequence[Answer], labels: Sequence[str], seed: int = 0, block: int = 1) -> Scores:
     """`score` of a list of answers."""
-    return score([a.expected for a in answers], [a.predicted for a in answers], labels, seed)
+    return score([a.expected for a in answers], [a.predicted for a in answers], labels, seed, block)
 
 
 class ValidationScores(SamplingClientEvaluator):

@@ -3,13 +3,10 @@
 import json
 
 import pytest
-
 from tinker_cookbook.checkpoint_utils import load_checkpoints_file
 
-from scisci_gym import Paper
 from scisci_gym.recipes.checkpoints import best_checkpoint, checkpoints, settle_sft_resume, state_path
 from scisci_gym.recipes.engines import engine_kind
-from scisci_gym.recipes.evaluation.baselines import majority, prior, tfidf_logistic
 from scisci_gym.recipes.evaluation.policy_scores import read_metrics
 from scisci_gym.recipes.models import learning_rate_for, renderer_name_for
 from scisci_gym.recipes.options import parse_options
@@ -55,26 +52,6 @@ def test_renderer_of_an_unknown_model_must_be_given() -> None:
     assert renderer_name_for("no/such", "role_colon") == "role_colon"
     with pytest.raises(ValueError, match="renderer_name="):
         renderer_name_for("no/such-model")
-
-
-def test_majority_and_prior() -> None:
-    train = ["a"] * 60 + ["b"] * 40
-    assert majority(train, 3) == ["a"] * 3
-    drawn = prior(train, 2000, seed=1)
-    assert drawn == prior(train, 2000, seed=1)
-    # Three standard deviations of a binomial with p = 0.6.
-    assert abs(drawn.count("a") / 2000 - 0.6) < 0.033
-
-
-def test_tfidf_learns_from_words_and_never_from_test_labels() -> None:
-    def papers(n: int) -> tuple[list[Paper], list[str]]:
-        labels = ["neutral" if at % 2 else "disruptive" for at in range(n)]
-        words = {"neutral": "stone river", "disruptive": "flame cloud"}
-        made = [Paper(openalex_id=f"W{at}", title=f"{words[label]} {at}") for at, label in enumerate(labels)]
-        return made, labels
-
-    (train, train_labels), (test, test_labels) = papers(40), papers(10)
-    assert tfidf_logistic(train, train_labels, *papers(10), test) == test_labels
 
 
 def write_run(folder, metrics: list[dict], checkpoints: list[dict]) -> None:
