@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from .build import BuildOptions, build_dataset
 from .build_options import Scheme, Split, with_build_options
 from .ceiling import add_ceiling
 from .collect import Wanted, read_seeds
+from .command_errors import stop_on_bad_input
 from .decode import BadInput
 from .hub import push
 from .labelling import LabelRules
@@ -41,15 +41,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars, no table
 PushTo = Annotated[
     str | None, typer.Option("--push-to-hub", metavar="REPO", help="Upload the dataset as OWNER/NAME (needs HF_TOKEN).")
 ]
-
-
-def stop_on_bad_input(run: Callable[[], Any]) -> Any:
-    """Run `run`; show what is wrong with the user's input in one line and exit with status 2, without a traceback."""
-    try:
-        return run()
-    except (BadInput, FileNotFoundError, ValueError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"[red]error:[/red] {error}", highlight=False, markup=True)
-        raise typer.Exit(2) from error
 
 
 @app.command()

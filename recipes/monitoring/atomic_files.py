@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 
+class FolderInUse(ValueError):
+    """Another process works in the folder that was asked for."""
+
+
 def write_text_atomically(path: str | Path, text: str) -> Path:
     """Write a file so that a reader, or a run after a crash, finds the old one or the new one and never half of one."""
     path = Path(path)
@@ -46,7 +50,7 @@ def claimed(path: str | Path, refusal: str) -> Iterator[None]:
 
     Raises
     ------
-    RuntimeError
+    FolderInUse
         With the text `refusal`, if another process (or another claim of this one) holds it.
     """
     path = Path(path)
@@ -55,5 +59,5 @@ def claimed(path: str | Path, refusal: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RuntimeError(refusal) from error
+            raise FolderInUse(refusal) from error
         yield

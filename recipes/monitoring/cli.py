@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ...datasets.build_cli import stop_on_bad_input
+from ...datasets.command_errors import stop_on_bad_input
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run (its log_path).")]
 

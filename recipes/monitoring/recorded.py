@@ -41,7 +41,7 @@ def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
 
     Raises
     ------
-    RuntimeError
+    FolderInUse
         If another process trains in the same folder.
     """
     folder = Path(cfg.log_path)

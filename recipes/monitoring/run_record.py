@@ -12,7 +12,6 @@ from typing import Any
 
 import chz
 
-from ...datasets.store import load_card
 from .atomic_files import write_json_atomically
 from .heartbeat import Status, now, read_heartbeat
 from .redaction import without_secrets
@@ -49,6 +48,9 @@ def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: st
     dataset : str
         Dataset folder; its content hash, label counts and ceiling are recorded.
     """
+    # Whoever only reads records does not wait for Hugging Face's datasets.
+    from ...datasets.store import load_card
+
     folder, card = Path(log_path), load_card(dataset)
     before = read_run_record(folder) if (folder / RECORD).is_file() else None
     record = {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scisci_gym.recipes.monitoring.atomic_files import FolderInUse
 from scisci_gym.recipes.monitoring.heartbeat import HEARTBEAT, Heartbeat, is_alive, read_heartbeat
 from scisci_gym.recipes.monitoring.recorded import recorded_run
 from scisci_gym.recipes.monitoring.redaction import without_secrets
@@ -133,7 +134,7 @@ def test_sigterm_ends_a_run_as_interrupted(config) -> None:
 def test_two_processes_do_not_train_in_one_folder(config) -> None:
     child = started(config())
     try:
-        with pytest.raises(RuntimeError, match="another process is training in"), recorded_run("rl", config()):
+        with pytest.raises(FolderInUse, match="another process is training in"), recorded_run("rl", config()):
             pytest.fail("two at once")
     finally:
         child.kill()
