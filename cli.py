@@ -1,42 +1,68 @@
-"""The `scisci-gym` command."""
+"""The `scisci-gym` command. What a command needs is imported when it is called."""
 
-import typer
+from .lazy_commands import LazyCommand, lazy_group
 
-from .datasets.build_cli import app as build_app
-from .datasets.data_cli import app as data_app
-from .datasets.labels_cli import labels
-from .engine.cli import serve
-from .envs import cli as environments
-from .recipes import cli as recipes
-from .recipes import comparisons_cli as comparisons
-from .recipes.monitoring import cli as monitoring
-
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
-
-app.add_typer(build_app, name="build", rich_help_panel="Data")
-app.add_typer(data_app, name="data", rich_help_panel="Data")
-app.command(rich_help_panel="Data")(labels)
-
-app.command("list", rich_help_panel="Environments")(environments.list_environments)
-app.command(rich_help_panel="Environments")(environments.show)
-app.command(rich_help_panel="Environments")(environments.play)
-app.command(rich_help_panel="Environments")(environments.check)
-
+DATA, ENVIRONMENTS, TRAINING = "Data", "Environments", "Training"
 RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
-app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(recipes.train)
-app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(comparisons.sweep)
-app.command(rich_help_panel="Training", context_settings=RECIPE_ARGUMENTS)(comparisons.study)
-app.command("eval", rich_help_panel="Training")(recipes.evaluate)
-app.command(rich_help_panel="Training")(recipes.demo)
-app.command(rich_help_panel="Training")(monitoring.watch)
-app.command(rich_help_panel="Training")(monitoring.report)
 
-engine = typer.Typer(
-    no_args_is_help=True, help="A Tinker-compatible engine on this machine, and tiny models to run on it."
-)
-engine.command()(serve)
-engine.command("init-model")(recipes.init_model)
-app.add_typer(engine, name="engine", rich_help_panel="Training")
+COMMANDS = {
+    "build": LazyCommand("datasets.build_cli:app", "Build a labelled, time-split dataset out of works.", DATA),
+    "data": LazyCommand("datasets.data_cli:app", "Check a built dataset.", DATA),
+    "labels": LazyCommand("datasets.labels_cli:labels", "Compute every label of a saved citation graph.", DATA),
+    "list": LazyCommand("envs.cli:list_environments", "List the environments.", ENVIRONMENTS),
+    "show": LazyCommand(
+        "envs.cli:show", "Show the card of an environment, how common its labels are, and an example.", ENVIRONMENTS
+    ),
+    "play": LazyCommand("envs.cli:play", "Answer as the agent.", ENVIRONMENTS),
+    "check": LazyCommand("envs.cli:check", "Check that an environment is fit to train on.", ENVIRONMENTS),
+    "train": LazyCommand(
+        "recipes.cli:train", "Train a policy. Options of the recipe follow as name=value.", TRAINING, RECIPE_ARGUMENTS
+    ),
+    "sweep": LazyCommand(
+        "recipes.comparisons_cli:sweep",
+        "Run a recipe over a grid of options: group_size=4,8,16 learning_rate=1e-3,2e-3 seed=0,1,2.",
+        TRAINING,
+        RECIPE_ARGUMENTS,
+    ),
+    "study": LazyCommand(
+        "recipes.comparisons_cli:study",
+        "What does RL buy over SFT? Train base, SFT, RL, SFT then RL, and DPO on the same splits, and compare them.",
+        TRAINING,
+        RECIPE_ARGUMENTS,
+    ),
+    "eval": LazyCommand(
+        "recipes.evaluation.eval_cli:evaluate",
+        "Score a run's best checkpoint on papers it has not seen, or everything on all environments with --all.",
+        TRAINING,
+    ),
+    "demo": LazyCommand(
+        "recipes.cli:demo", "Data, model, SFT, RL, evaluation and report, on two cores in a few minutes.", TRAINING
+    ),
+    "watch": LazyCommand(
+        "recipes.monitoring.cli:watch",
+        "Watch a run: reward, KL, entropy, groups without signal, truncations, speed and alarms.",
+        TRAINING,
+    ),
+    "report": LazyCommand(
+        "recipes.monitoring.cli:report",
+        "Write an HTML page about one or several runs: curves, scores, options that differ, transcripts, alarms.",
+        TRAINING,
+    ),
+    "engine": LazyCommand(
+        "cli:engine", "A Tinker-compatible engine on this machine, and tiny models to run on it.", TRAINING
+    ),
+}
+
+ENGINE_COMMANDS = {
+    "serve": LazyCommand("engine.cli:serve", "Serve the Tinker protocol until interrupted."),
+    "init-model": LazyCommand(
+        "recipes.cli:init_model",
+        "Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.",
+    ),
+}
+
+app = lazy_group(COMMANDS, no_args_is_help=True, pretty_exceptions_show_locals=False)
+engine = lazy_group(ENGINE_COMMANDS, no_args_is_help=True, help=COMMANDS["engine"].about)
 
 
 @app.callback()

@@ -48,3 +48,62 @@ def sweep(
         console.print(f"\nwritten to {out / 'sweep.md'} and {out / 'sweep.json'}")
 
     stop_on_bad_input(act)
+
+
+def study(
+    context: typer.Context,
+    dataset: Annotated[str, typer.Option(help="Dataset folder; default: the demo's.")] = "runs/demo/data",
+    model: Annotated[
+        str, typer.Option(help="Folder of a model, or a name the engine knows; default: the demo's.")
+    ] = "runs/demo/model",
+    env: Annotated[str, typer.Option(help="Environment whose answers are labels.")] = "disruption-v0",
+    env_options: Annotated[
+        str | None, typer.Option(help="Such as prompt=short (default for models of a folder) or prompt=full.")
+    ] = None,
+    arms: Annotated[
+        str | None, typer.Option(help="Some of base,sft,rl,sft_rl,dpo; what an arm starts from comes along.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="One training run of every arm for each.")] = "0,1,2",
+    split: Annotated[
+        str, typer.Option(help="validation while options are being chosen; test once, at the end.")
+    ] = "test",
+    flip_examples: Annotated[int, typer.Option(help="Papers of the adversarial evaluation; 0 leaves it out.")] = 300,
+    out: Annotated[Path, typer.Option(help="Folder for runs, study.json, report.html and study.png.")] = Path(
+        "runs/study"
+    ),
+    engine: Engine = None,
+) -> None:
+    """What does RL buy over SFT? Train base, SFT, RL, SFT then RL, and DPO on the same splits, and compare them.
+
+    Options of an arm follow as ARM.option=value, such as rl.max_steps=60 sft.num_epochs=4. What is done is not done
+    again. The report has scores with intervals and paired tests, curves, calibration, ties, flips under challenge, cost
+    in tokens, and a plain sentence on the question.
+    """
+    from ..datasets.store import load_card
+    from .models import is_known_model
+    from .study.plan import StudyPlan, arms_for, chosen_arms, with_options
+    from .study.result import verdict
+    from .study.study import run_study, study_table
+
+    def act() -> None:
+        console = Console(highlight=False)
+        made_up = bool(load_card(dataset).get("ceiling"))
+        chosen = with_options(arms_for(model, made_up), context.args)
+        plan = StudyPlan(
+            dataset=dataset,
+            model_name=model,
+            arms=chosen_arms(chosen, arms.split(",")) if arms else chosen,
+            env=env,
+            env_options=env_options if env_options is not None else "" if is_known_model(model) else "prompt=short",
+            seeds=tuple(int(seed) for seed in seeds.split(",")),
+            split=split,
+            flip_examples=flip_examples,
+        )
+        result = run_study(plan, out, console, engine)
+        console.print()
+        console.print(study_table(result))
+        for sentence in verdict(result):
+            console.print(f"- {sentence}", soft_wrap=True)
+        console.print(f"\nreport: {out / 'report.html'}, picture: {out / 'study.png'}, numbers: {out / 'study.json'}")
+
+    stop_on_bad_input(act)

@@ -230,17 +230,22 @@ SPARE = ("tokens/s", "all best", "all floor", "loss", "no signal")
 def sweep_table(runs: Sequence[SweepRun], varied: Sequence[str], console: Console) -> Table:
     """The runs side by side, for a terminal. Metrics are means over the last ten steps."""
     headings, rows = tabulated(runs, varied)
-    for left_out in range(len(SPARE) + 1):
-        shown = [at for at, heading in enumerate(headings) if heading not in SPARE[:left_out]]
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        for at in shown:
-            # "0.50 ±0.18" and "no signal" may break at the space, never inside a number.
-            table.add_column(headings[at], min_width=max(map(len, headings[at].split())))
-        for row in rows:
-            table.add_row(*(row[at] for at in shown))
-        if console.measure(table).minimum <= console.width:
-            break
+    shown = list(range(len(headings)))
+    spare = list(SPARE)
+    while spare and sum(_width(headings[at], [row[at] for row in rows]) for at in shown) > console.width:
+        left_out = spare.pop(0)
+        shown = [at for at in shown if headings[at] != left_out]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for at in shown:
+        table.add_column(headings[at], min_width=_width(headings[at], [row[at] for row in rows]) - 2)
+    for row in rows:
+        table.add_row(*(row[at] for at in shown))
     return table
+
+
+def _width(heading: str, cells: Sequence[str]) -> int:
+    """Characters that a column needs: "0.50 ±0.18" and "no signal" may break at the space, never inside a number."""
+    return 2 + max(len(word) for text in (heading, *cells) for word in [*text.split(), ""])
 
 
 def base_options(like: Path | None, recipe: str, say: Callable[[str], None]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import html
 import io
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -111,6 +111,28 @@ def curves_svg(
     return _themed(buffer.getvalue(), title)
 
 
+def figure_svg(title: str, draw: Callable[[Any], None], size: tuple[float, float] = (5.2, 2.9)) -> str:
+    """Another picture in the same dress, as an `<svg>` element.
+
+    Parameters
+    ----------
+    title : str
+    draw : callable
+        Draws on the axes it is given, in `INK`, `MUTED`, `GRID` and `LINES`.
+    size : (width, height) in inches
+    """
+    with matplotlib.rc_context({"svg.hashsalt": title, "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure, axes = plt.subplots(figsize=size)
+        try:
+            draw(axes)
+            _dress(axes, title, (), None, along=axes.get_xlabel())
+            buffer = io.StringIO()
+            figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
+        finally:
+            plt.close(figure)
+    return _themed(buffer.getvalue(), title)
+
+
 def legend_line(at: int) -> str:
     """A short piece of line number `at` (from 0), for a legend outside the pictures."""
     dashes = " ".join(str(3 * length) for length in _dashes(at))
@@ -185,7 +207,13 @@ def _circle(axes: Any, at: int, steps: np.ndarray, mean: np.ndarray, mark: int |
         axes.plot(steps[place], mean[place], "o", color=LINES[at % len(LINES)], markersize=9, fillstyle="none")
 
 
-def _dress(axes: Any, title: str, levels: Sequence[tuple[str, float]], limits: tuple[float, float] | None) -> None:
+def _dress(
+    axes: Any,
+    title: str,
+    levels: Sequence[tuple[str, float]],
+    limits: tuple[float, float] | None,
+    along: str = "step",
+) -> None:
     for name, value in levels:
         axes.axhline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         place = {"xycoords": ("axes fraction", "data"), "va": "bottom"}
@@ -193,8 +221,9 @@ def _dress(axes: Any, title: str, levels: Sequence[tuple[str, float]], limits: t
     if limits:
         axes.set_ylim(*limits)
     axes.set_title(_plain(title), loc="left", fontsize=10, color=INK)
-    axes.set_xlabel("step", fontsize=9, color=INK)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel(along, fontsize=9, color=INK)
+    if along == "step":
+        axes.xaxis.get_major_locator().set_params(integer=True)
     axes.tick_params(labelsize=8, colors=INK)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
