@@ -237,7 +237,7 @@ def sweep_table(runs: Sequence[SweepRun], varied: Sequence[str], console: Consol
         shown = [at for at in shown if headings[at] != left_out]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for at in shown:
-        table.add_column(headings[at], min_width=_width(headings[at], [row[at] for row in rows]) - 2)
+        table.add_column(headings[at], width=_width(headings[at], [row[at] for row in rows]) - 2)
     for row in rows:
         table.add_row(*(row[at] for at in shown))
     return table
