@@ -3,7 +3,8 @@
     python benchmarks/labels.py                        # CD_5: 200k papers, all peers
     python benchmarks/labels.py --size 1m --limit 900  # 1M papers / 15.6M citations
     python benchmarks/labels.py --size 10m --peers scisci-gym
-    python benchmarks/labels.py --measure atypicality  # both nulls, 10 samples and the default
+    python benchmarks/labels.py --measure atypicality  # both nulls, 10 samples
+    python benchmarks/labels.py --agreement            # both nulls, the package's default samples, two seeds
 
 Every measurement runs in its own process, warm (the code has run on a small graph before), graph building included.
 CPU seconds count all threads; on a busy machine they say more than wall seconds. Memory is the peak above the process
@@ -31,7 +32,6 @@ SIZES = {"20k": (20_000, 310_000), "200k": (200_000, 3_100_000), "1m": (1_000_00
 SIZES["10m"] = (10_000_000, 150_000_000)
 DISTRIBUTIONS = {"scisci-gym": "scisci-gym", "fast-cdindex": "fast-cdindex"}
 NULLS = ["shuffle", "switch", "pyscisci"]
-DEFAULT = 400  # samples
 REPEAT_SECONDS, MOST_REPEATS = 20.0, 5
 
 
@@ -174,7 +174,7 @@ def verdict(values: np.ndarray, wanted: np.ndarray | None) -> str:
     return f"no: {same.mean():.1%} of papers"
 
 
-def compare_atypicality(size: str, peers: list[str], samples: list[int], limit: float) -> None:
+def compare_atypicality(size: str, runs: list[tuple[str, int]], limit: float) -> None:
     from scipy.stats import spearmanr
 
     papers, citations = SIZES[size]
@@ -182,7 +182,7 @@ def compare_atypicality(size: str, peers: list[str], samples: list[int], limit: 
     print("| null | samples | wall s | CPU s | peak MB | two seeds agree: z10 | z_median |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for peer, n in [(peer, n) for n in samples for peer in peers]:
+        for peer, n in runs:
             seeds = ("0",) if peer == "pyscisci" else ("0", "1")
             reports = [child(["--child", "z", peer, size, str(n), seed, folder], limit) for seed in seeds]
             failed = [report for report in reports if isinstance(report, str)]
@@ -211,14 +211,21 @@ def main() -> None:
     parser.add_argument("--size", choices=list(SIZES), default="200k")
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--nulls", nargs="+", choices=NULLS, default=["shuffle", "switch"], help="atypicality")
-    parser.add_argument("--samples", nargs="+", type=int, default=[10, DEFAULT], help="null networks (atypicality)")
+    parser.add_argument("--samples", nargs="+", type=int, default=[10], help="null networks (atypicality)")
+    parser.add_argument("--agreement", action="store_true", help="atypicality with each null's default samples")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a measurement may take")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if options.measure == "cd":
+    if options.agreement:
+        from scisci_gym.datasets.novelty import DEFAULT_SAMPLES
+
+        nulls = [null for null in options.nulls if null in DEFAULT_SAMPLES]
+        compare_atypicality(options.size, [(null, DEFAULT_SAMPLES[null]) for null in nulls], options.limit)
+    elif options.measure == "cd":
         compare_cd(options.size, options.peers, options.limit, options.seed)
     else:
-        compare_atypicality(options.size, options.nulls, options.samples, options.limit)
+        runs = [(null, samples) for samples in options.samples for null in options.nulls]
+        compare_atypicality(options.size, runs, options.limit)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from .csr import year_order
+from .disruption_kernel import YearRanks, count_chunk
 from .graph import CitationGraph
-from .kernel import kernel, run_chunks, thread_count
-
-CHUNK = 4096
 
 
 def disruption_counts(
@@ -53,7 +47,7 @@ def disruption_counts(
     require_papers(graph)
     ranks = YearRanks(graph, threads)
     counts = np.zeros((3, graph.n_papers), np.int64)
-    ranks.run(lambda papers, stamp: count_chunk(papers, graph, ranks, window, stamp, counts))
+    ranks.run(lambda papers, scratch: count_chunk(papers, graph, ranks, window, scratch, counts))
     return counts[0], counts[1], counts[2]
 
 
@@ -119,126 +113,3 @@ def require_papers(graph: CitationGraph) -> None:
         raise ValueError(
             "the graph has no papers (years is empty), so there is nothing to compute; check the edge and year arrays"
         )
-
-
-def count_chunk(
-    papers: np.ndarray,
-    graph: CitationGraph,
-    ranks: YearRanks,
-    window: int | None,
-    stamp: np.ndarray,
-    counts: np.ndarray,
-) -> None:
-    """Fill the columns `papers` of `counts` (3, N); `stamp` (N,) must hold no paper's position yet to come."""
-    _count(papers, *count_arguments(graph, ranks, window), stamp, counts[0], counts[1], counts[2])
-
-
-def count_arguments(graph: CitationGraph, ranks: YearRanks, window: int | None) -> Any:
-    """What every counting kernel here reads, in its order."""
-    rows = (graph.years, graph.ref_indptr, graph.ref_indices, graph.cit_indptr, ranks.citers)
-    return (*rows, ranks.starts, ranks.first_year, -1 if window is None else window)
-
-
-class YearRanks:
-    """Papers renumbered by year, so that a window is one range of numbers, and a stamp array for each thread.
-
-    Parameters
-    ----------
-    graph : CitationGraph
-    threads : int, optional
-
-    Attributes
-    ----------
-    order : int32 array (N,)
-        Positions by year.
-    citers : int32 array (E,)
-        `graph.cit_indices` renumbered; ascending within each row.
-    starts : int64 array
-        First number of each year, from `first_year` to one after the last.
-    """
-
-    def __init__(self, graph: CitationGraph, threads: int | None) -> None:
-        self.order = year_order(graph.years)
-        self.first_year = int(graph.years.min())
-        counts = np.bincount(graph.years.astype(np.int64) - self.first_year)
-        self.starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        self.citers = graph.cit_indices
-        if np.any(graph.years[1:] < graph.years[:-1]):
-            rank = np.empty(graph.n_papers, np.int32)
-            rank[self.order] = np.arange(graph.n_papers, dtype=np.int32)
-            self.citers = np.empty_like(graph.cit_indices)
-            size = -(-graph.n_citations // (4 * thread_count(threads))) or 1
-            pieces = [slice(low, low + size) for low in range(0, graph.n_citations, size)]
-            run_chunks(
-                lambda s: rank.take(graph.cit_indices[s], out=self.citers[s], mode="clip"),
-                [(s,) for s in pieces],
-                threads,
-            )
-            self.citers.flags.writeable = False
-        self._threads, self._free, self._n_papers = threads, [], graph.n_papers
-
-    def run(self, work: Callable[..., object], *, done: Callable[[int], object] | None = None) -> None:
-        """Call ``work(papers, stamp)`` for all papers, piece by piece, on every thread."""
-
-        def piece(low: int) -> None:
-            try:
-                stamp = self._free.pop()
-            except IndexError:
-                stamp = np.full(self._n_papers, -1, np.int32)
-            work(self.order[low : low + CHUNK], stamp)
-            self._free.append(stamp)
-
-        run_chunks(piece, [(low,) for low in range(0, self._n_papers, CHUNK)], self._threads, done)
-
-
-@kernel
-def first_from(citers, begin, end, low):
-    """First place in ``citers[begin:end]``, which ascends, that is not below `low`; compiles without jumps."""
-    size = end - begin
-    while size > 1:
-        half = size >> 1
-        begin += half * (citers[begin + half - 1] < low)
-        size -= half
-    return begin + (size == 1 and citers[begin] < low)
-
-
-@kernel
-def _count(
-    papers, years, ref_indptr, ref_indices, cit_indptr, citers, starts, first_year, window, stamp, n_i, n_j, n_k
-):
-    last = starts.size - 1
-    begins = np.empty(64, np.int64)
-    for p in papers:
-        year = years[p] - first_year
-        low = starts[year + 1]
-        high = starts[last if window < 0 else min(last, year + 1 + window)]
-        if low == high:
-            n_i[p], n_j[p], n_k[p] = 0, 0, 0
-            continue
-        first, stop = ref_indptr[p], ref_indptr[p + 1]
-        if stop - first > begins.size:
-            begins = np.empty(2 * (stop - first), np.int64)
-        # Finding all the places first lets the processor wait for many memory reads at once.
-        for e in range(first, stop):
-            r = ref_indices[e]
-            begins[e - first] = first_from(citers, cit_indptr[r], cit_indptr[r + 1], low)
-        reached = 0
-        for e in range(first, stop):
-            for i in range(begins[e - first], cit_indptr[ref_indices[e] + 1]):
-                c = citers[i]
-                if c >= high:
-                    break
-                reached += stamp[c] != p
-                stamp[c] = p
-        both = 0
-        alone = 0
-        for i in range(cit_indptr[p], cit_indptr[p + 1]):
-            c = citers[i]
-            if low <= c < high:
-                if stamp[c] == p:
-                    both += 1
-                else:
-                    alone += 1
-        n_i[p] = alone
-        n_j[p] = both
-        n_k[p] = reached - both

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .disruption import (
-    YearRanks,
-    checked_window,
-    count_arguments,
-    disruption_counts,
-    first_from,
-    ratio,
-    require_papers,
-)
+from .disruption import checked_window, disruption_counts, ratio, require_papers
+from .disruption_kernel import YearRanks, count_arguments, fetch_ahead, next_mark, search
 from .graph import CitationGraph
 from .kernel import kernel
 
@@ -204,7 +197,7 @@ def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None 
     require_papers(graph)
     ranks = YearRanks(graph, threads)
     counts = np.zeros((3, graph.n_papers, span), np.int64)
-    ranks.run(lambda papers, stamp: _count_by_year(papers, *count_arguments(graph, ranks, span), stamp, counts))
+    ranks.run(lambda papers, scratch: _count_by_year(papers, *count_arguments(graph, ranks, span), *scratch, counts))
     np.cumsum(counts, axis=2, out=counts)
     return ratio(counts[0] - counts[1], counts.sum(axis=0))
 
@@ -216,69 +209,81 @@ def _shared_counts(graph: CitationGraph, least: int, window: int | None, threads
     ranks = YearRanks(graph, threads)
     counts = np.zeros((5, graph.n_papers), np.int64)
 
-    def count(papers: np.ndarray, stamp: np.ndarray) -> None:
-        _count_shared(papers, *count_arguments(graph, ranks, window), least, stamp, np.empty_like(stamp), counts)
+    def count(papers: np.ndarray, scratch: tuple[np.ndarray, ...]) -> None:
+        shared = np.empty(graph.n_papers, np.int32)
+        _count_shared(papers, *count_arguments(graph, ranks, window), least, *scratch, shared, counts)
 
     ranks.run(count)
     return counts
 
 
 @kernel
-def _count_shared(papers, years, ref_ptr, refs, cit_ptr, citers, starts, first_year, window, least, stamp, shared, n):
+def _count_shared(
+    papers, years, ref_ptr, refs, cit_ptr, citers, starts, first_year, window, least, stamp, state, hint, shared, n
+):
     last = starts.size - 1
-    for p in papers:
+    for k in range(papers.size):
+        fetch_ahead(papers, k, ref_ptr, refs, cit_ptr, citers, hint)
+        p = papers[k]
         year = years[p] - first_year
         low = starts[year + 1]
         high = starts[last if window < 0 else min(last, year + 1 + window)]
+        mark = next_mark(stamp, state, high - low)
         reached = 0
         for e in range(ref_ptr[p], ref_ptr[p + 1]):
             r = refs[e]
-            for i in range(first_from(citers, cit_ptr[r], cit_ptr[r + 1], low), cit_ptr[r + 1]):
+            for i in range(search(citers, cit_ptr[r], cit_ptr[r + 1], low, hint, r), cit_ptr[r + 1]):
                 c = citers[i]
                 if c >= high:
                     break
-                if stamp[c] != p:
-                    stamp[c] = p
-                    shared[c] = 0
+                at = np.uint32(c - low)
+                if stamp[at] != mark:
+                    stamp[at] = mark
+                    shared[at] = 0
                     reached += 1
-                shared[c] += 1
+                shared[at] += 1
         for i in range(cit_ptr[p], cit_ptr[p + 1]):
             c = citers[i]
             if low <= c < high:
-                if stamp[c] == p:
+                at = np.uint32(c - low)
+                if stamp[at] == mark:
                     n[1, p] += 1
-                    n[3, p] += shared[c] >= least
-                    n[4, p] += shared[c]
+                    n[3, p] += shared[at] >= least
+                    n[4, p] += shared[at]
                 else:
                     n[0, p] += 1
         n[2, p] = reached - n[1, p]
 
 
 @kernel
-def _count_by_year(papers, years, ref_ptr, refs, cit_ptr, citers, starts, first_year, window, stamp, n):
+def _count_by_year(papers, years, ref_ptr, refs, cit_ptr, citers, starts, first_year, window, stamp, state, hint, n):
     last = starts.size - 1
-    for p in papers:
+    for k in range(papers.size):
+        fetch_ahead(papers, k, ref_ptr, refs, cit_ptr, citers, hint)
+        p = papers[k]
         year = years[p] - first_year
         low = starts[year + 1]
         high = starts[min(last, year + 1 + window)]
+        mark = next_mark(stamp, state, high - low)
         for e in range(ref_ptr[p], ref_ptr[p + 1]):
             r = refs[e]
             after = 0
-            for i in range(first_from(citers, cit_ptr[r], cit_ptr[r + 1], low), cit_ptr[r + 1]):
+            for i in range(search(citers, cit_ptr[r], cit_ptr[r + 1], low, hint, r), cit_ptr[r + 1]):
                 c = citers[i]
                 if c >= high:
                     break
                 while c >= starts[year + 2 + after]:
                     after += 1
-                n[2, p, after] += stamp[c] != p
-                stamp[c] = p
+                at = np.uint32(c - low)
+                n[2, p, after] += stamp[at] != mark
+                stamp[at] = mark
         after = 0
         for i in range(cit_ptr[p], cit_ptr[p + 1]):
             c = citers[i]
             if low <= c < high:
                 while c >= starts[year + 2 + after]:
                     after += 1
-                if stamp[c] == p:
+                if stamp[np.uint32(c - low)] == mark:
                     n[1, p, after] += 1
                     n[2, p, after] -= 1
                 else:

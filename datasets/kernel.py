@@ -14,6 +14,9 @@ from itertools import islice
 from typing import Any
 
 import numba
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,6 +32,29 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         if "cannot cache function" not in str(error):
             raise
         return numba.njit(nogil=True)(function)
+
+
+def _prefetch(context, array, index):
+    """In a kernel: start to read ``array[index]`` into the processor's cache, without waiting for it.
+
+    A hint only. An index outside the array does no harm.
+    """
+
+    def generate(context, builder, signature, arguments):
+        array_type, index_type = signature.args
+        data = context.make_array(array_type)(context, builder, arguments[0]).data
+        place = context.cast(builder, arguments[1], index_type, numba.types.intp)
+        byte, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [byte, i32, i32, i32])
+        hint = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch")
+        # For reading (0), to be kept in every cache (3), data rather than code (1).
+        builder.call(hint, [builder.bitcast(builder.gep(data, [place]), byte), i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return numba.types.void(array, index), generate
+
+
+prefetch: Callable[..., Any] = intrinsic(_prefetch)
 
 
 def thread_count(threads: int | None = None) -> int:

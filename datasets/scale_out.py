@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .disruption import CHUNK, YearRanks, checked_window, count_chunk, require_papers
+from .disruption import checked_window, require_papers
+from .disruption_kernel import CHUNK, YearRanks, count_chunk
 from .graph import CitationGraph
 from .novelty import Atypicality, atypicality_of_year, checked_request
 
@@ -129,7 +130,7 @@ def _count_task(directory: str, window: int | None, low: int, high: int) -> tupl
     graph, ranks = _graph(directory)
     papers = ranks.order[low:high]
     counts = np.zeros((3, graph.n_papers), np.int64)
-    count_chunk(papers, graph, ranks, window, np.full(graph.n_papers, -1, np.int32), counts)
+    count_chunk(papers, graph, ranks, window, ranks.new_scratch(), counts)
     return papers, counts[:, papers]
 
 

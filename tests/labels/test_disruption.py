@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scisci_gym.datasets.disruption import cd_index, disruption_counts
 from scisci_gym.datasets.disruption_family import cd_trajectory, dependence, di_l, di_nok, mcd_index
+from scisci_gym.datasets.disruption_kernel import YearRanks, count_chunk
 from scisci_gym.datasets.graph import CitationGraph
 
 HEPTH = Path(__file__).parents[2] / ".." / "shared" / "data" / "hepth" / "works"
@@ -135,6 +136,30 @@ def test_order_of_papers_changes_nothing():
     years[shuffle] = graph.years
     moved = CitationGraph.from_edges(shuffle[citing], shuffle[cited], years)
     assert equal(cd_index(moved)[shuffle], cd_index(graph))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_marks_that_run_out_change_nothing(dtype):
+    graph = random_graph()
+    ranks = YearRanks(graph, threads=1)
+    scratch = np.zeros(graph.n_papers, dtype), np.zeros(2, np.int64), np.zeros(graph.n_papers, np.int32)
+    stamp, state, _ = scratch
+    given = np.iinfo(dtype).max - 100  # the marks of so many papers that came before
+    stamp[:] = np.random.default_rng(0).integers(1, given + 1, graph.n_papers)
+    state[:] = given, graph.n_papers
+    counts = np.zeros((3, graph.n_papers), np.int64)
+    count_chunk(ranks.order, graph, ranks, 5, scratch, counts)
+    assert np.array_equal(counts, disruption_counts(graph))
+
+
+def test_the_order_of_the_pieces_changes_nothing():
+    graph = random_graph()
+    ranks = YearRanks(graph, threads=1)
+    scratch = ranks.new_scratch()
+    counts = np.zeros((3, graph.n_papers), np.int64)
+    for papers in np.array_split(ranks.order, 40)[::-1]:  # hints from later years
+        count_chunk(papers, graph, ranks, 5, scratch, counts)
+    assert np.array_equal(counts, disruption_counts(graph))
 
 
 def test_mapped_graph_gives_the_same(tmp_path):
