@@ -49,6 +49,10 @@ class AdapterWeights:
             parameter.requires_grad_(False)
         return self
 
+    @property
+    def is_frozen(self) -> bool:
+        return not any(parameter.requires_grad for parameter in self.parameters())
+
     def prepare(self) -> None:
         """See `LoraPair.prepare`."""
         for pair in self.pairs.values():

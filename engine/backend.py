@@ -268,13 +268,17 @@ class Backend:
     def _keys(self, weights: str) -> OccurrenceKeys:
         return OccurrenceKeys(self.options.seed, weights)
 
+    def prepare_samples(self, jobs: Sequence[SampleJob]) -> None:
+        """Read the prompts of requests whose batch is not complete yet."""
+        for session_id, members in _by_session(jobs).items():
+            session = self.sessions.get(session_id)
+            prompts = [job.payload.prompt for job in members]
+            self._samplers[id(session.base)].read_ahead(self.sessions.adapter(session), prompts)
+
     def serve_samples(self, jobs: Sequence[SampleJob]) -> list[SampleResult | Exception]:
         """Serve sampling requests, each session's in one batch; what fails in one session leaves the others alone."""
         results: dict[int, SampleResult | Exception] = {}
-        by_session: dict[str, list[SampleJob]] = {}
-        for job in jobs:
-            by_session.setdefault(job.session_id, []).append(job)
-        for session_id, members in by_session.items():
+        for session_id, members in _by_session(jobs).items():
             try:
                 session = self.sessions.get(session_id)
                 requests = [self._with_keys(session.keys, job.payload) for job in members]
@@ -283,6 +287,8 @@ class Backend:
                 results |= {id(job): result for job, result in zip(members, served, strict=True)}
             except Exception as error:
                 results |= {id(job): error for job in members}
+        for sampler in self._samplers.values():
+            sampler.forget()
         return [results[id(job)] for job in jobs]
 
     def _with_keys(self, keys: OccurrenceKeys, request: SampleRequest) -> SampleRequest:
@@ -295,6 +301,13 @@ class Backend:
         """Free the models of a client session."""
         for model_id in [m for m in self.models if m.startswith(f"{session_id}:train:")]:
             del self.models[model_id]
+
+
+def _by_session(jobs: Sequence[SampleJob]) -> dict[str, list[SampleJob]]:
+    out: dict[str, list[SampleJob]] = {}
+    for job in jobs:
+        out.setdefault(job.session_id, []).append(job)
+    return out
 
 
 def weights_version(spec: LoraSpec, step: int) -> str:

@@ -7,9 +7,8 @@ a constant for the gradient.
 
 import torch
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
-from .lora import AdaptableLayer, LoraPair
+from .lora import AdaptableLayer, LoraPair, dense_weight
 
 ROWS_AT_ONCE = 8192
 """Outputs whose weights are made float32 at once: the vocabulary of a large model would fill the memory."""
@@ -49,6 +48,10 @@ class DoraPair(LoraPair):
         # Written as a difference, so that an untrained adapter (ratio 1, B 0) leaves the base model's bits alone.
         return (plain + (ratio - 1) * directed + ratio * self.low_rank_term(x)).to(y.dtype)
 
+    def merged(self) -> Tensor:
+        with torch.no_grad():
+            return (self.magnitude / self._present_norm())[:, None] * super().merged()
+
     def _present_norm(self) -> Tensor:
         """float32 (out,): norms of the rows of W + s B A.
 
@@ -64,13 +67,3 @@ class DoraPair(LoraPair):
                 adapted = weight[rows].float() + self.scale * (self.b[rows] @ self.a)
                 parts.append(torch.linalg.vector_norm(adapted, dim=1))
             return torch.cat(parts).clamp_min(torch.finfo(torch.float32).tiny)
-
-
-def dense_weight(module: nn.Module) -> Tensor:
-    """The weight of a linear layer as (out, in), dequantised if it is stored in 4 bits."""
-    weight: Tensor = module.weight  # pyright: ignore[reportAssignmentType]
-    if (state := getattr(weight, "quant_state", None)) is not None:
-        from bitsandbytes.functional import dequantize_4bit  # pyright: ignore[reportMissingImports]
-
-        return dequantize_4bit(weight.data, state)
-    return weight.T if isinstance(module, Conv1D) else weight

@@ -2,8 +2,6 @@
 past.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -17,16 +15,20 @@ class SlotLayer(CacheLayerMixin):
 
     is_sliding = False
 
-    def __init__(self, length: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.length = length
+        self.length = 0
 
     @classmethod
     def of(cls, keys: Tensor, values: Tensor, length: int) -> "SlotLayer":
         """A layer on existing tensors, of which the first `length` slots are filled."""
-        layer = cls(length)
-        layer.keys, layer.values, layer.is_initialized = keys, values, True
+        layer = cls()
+        layer.fill(keys, values, length)
         return layer
+
+    def fill(self, keys: Tensor, values: Tensor, length: int) -> None:
+        """Take over existing tensors, of which the first `length` slots are filled."""
+        self.keys, self.values, self.length, self.is_initialized = keys, values, length, True
 
     def filled(self) -> tuple[Tensor, Tensor]:
         """Keys and values, with whatever room is behind them."""
@@ -91,26 +93,23 @@ class SlotCache(Cache):
     def empty(cls, num_layers: int) -> "SlotCache":
         return cls([SlotLayer() for _ in range(num_layers)])
 
-    @property
-    def length(self) -> int:
-        return self.slots[0].length
-
-    def reserve(self, slots: int) -> None:
-        for layer in self.slots:
-            layer.reserve(slots)
-
     def select_rows(self, rows: Tensor) -> "SlotCache":
         """A cache of the rows at `rows` (int64, any number of repeats): a copy."""
-        return self._map(lambda tensor: tensor.index_select(0, rows))
+        return SlotCache(
+            [
+                SlotLayer.of(keys.index_select(0, rows), values.index_select(0, rows), layer.length)
+                for layer in self.slots
+                for keys, values in [layer.filled()]
+            ]
+        )
 
-    def narrow_rows(self, start: int, count: int) -> "SlotCache":
-        """A view of `count` rows from `start`: what is written through it lands here."""
-        return self._map(lambda tensor: tensor.narrow(0, start, count))
-
-    def advance(self, slots: int = 1) -> None:
-        """Count `slots` more as filled, after views have written them."""
+    def rows(self, rows: slice) -> "SlotCache":
+        """A view of some rows."""
+        views = []
         for layer in self.slots:
-            layer.length += slots
+            keys, values = layer.filled()
+            views.append(SlotLayer.of(keys[rows], values[rows], layer.length))
+        return SlotCache(views)
 
     @staticmethod
     def stack(caches: list["SlotCache"]) -> "SlotCache":
@@ -120,12 +119,3 @@ class SlotCache(Cache):
             keys, values = (torch.cat(tensors) for tensors in zip(*(part.filled() for part in parts), strict=True))
             layers.append(SlotLayer.of(keys, values, parts[0].length))
         return SlotCache(layers)
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> "SlotCache":
-        return SlotCache(
-            [
-                SlotLayer.of(change(keys), change(values), layer.length)
-                for layer in self.slots
-                for keys, values in [layer.filled()]
-            ]
-        )

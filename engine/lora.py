@@ -6,7 +6,9 @@ The base model's modules stay as they are; a forward hook on each adapted layer 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
 from .errors import RequestError
 
@@ -81,6 +83,21 @@ class LoraPair:
         """The adapted layer's output (..., out), from its input `x` (..., in) and the frozen layer's output `y`."""
         return y + self.low_rank_term(x).to(y.dtype)
 
+    def merged(self) -> Tensor:
+        """float32 (out, in): the one weight that does what layer and adapter do together; detached."""
+        with torch.no_grad():
+            return dense_weight(self.layer.module).float() + self.scale * (self.b @ self.a)
+
     def low_rank_term(self, x: Tensor) -> Tensor:
         """float32 (..., out): (alpha / r) B A x."""
         return (x.to(self.a.dtype) @ self.a.T) @ self.b.T * self.scale
+
+
+def dense_weight(module: nn.Module) -> Tensor:
+    """The weight of a linear layer as (out, in), dequantised if it is stored in 4 bits."""
+    weight: Tensor = module.weight  # pyright: ignore[reportAssignmentType]
+    if (state := getattr(weight, "quant_state", None)) is not None:
+        from bitsandbytes.functional import dequantize_4bit  # pyright: ignore[reportMissingImports]
+
+        return dequantize_4bit(weight.data, state)
+    return weight.T if isinstance(module, Conv1D) else weight

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,10 @@ logger = logging.getLogger(__name__)
 _ATTENTION = ("attn", "attention")
 _MLP = ("mlp", "ffn", "feed_forward", "feedforward", "experts")
 _ROUTERS = ("gate", "router")
+
+
+MERGED_PARAMETERS = 200_000_000
+"""Models up to this size (800 MB in float32) are copied to merge an adapter into them."""
 
 
 class BaseModel:
@@ -92,6 +97,7 @@ class BaseModel:
         self._selected: Tensor | None = None
         self._attach_hooks()
         parameters = sum(p.numel() for p in self.net.parameters())
+        self._merges = dtype == torch.float32 and quantize == "none" and parameters <= MERGED_PARAMETERS
         logger.info("base model %s: %.1f M parameters on %s (%s)", name, parameters / 1e6, device, dtype)
 
     def _attach_hooks(self) -> None:
@@ -126,7 +132,15 @@ class BaseModel:
 
     @contextmanager
     def using(self, adapter: AdapterWeights | None):
-        """Run the model with `adapter` (None: the bare base model) inside the block."""
+        """Run the model with `adapter` (None: the bare base model) inside the block.
+
+        A frozen adapter is merged into the weights for that time where that is exact enough and fits into memory: a
+        decoding step then costs what it costs without an adapter.
+        """
+        if adapter is not None and adapter.is_frozen and self._merges:
+            with _merged(adapter):
+                yield
+            return
         if adapter is not None:
             adapter.prepare()
         before, self._adapter = self._adapter, adapter
@@ -219,6 +233,21 @@ class BaseModel:
             raise RequestError(
                 f"{what} has {len(tokens)} tokens{plus}, more than the context of {self.name!r} ({self.context_length})"
             )
+
+
+@contextmanager
+def _merged(adapter: AdapterWeights) -> Iterator[None]:
+    modules = [pair.layer.module for pair in adapter.pairs.values()]
+    before = [module.weight for module in modules]
+    try:
+        for module, pair in zip(modules, adapter.pairs.values(), strict=True):
+            weight = pair.merged()
+            # A new parameter, so that an embedding tied to the head keeps its own.
+            module.weight = nn.Parameter(weight.T if isinstance(module, Conv1D) else weight, requires_grad=False)
+        yield
+    finally:
+        for module, weight in zip(modules, before, strict=True):
+            module.weight = weight
 
 
 def _four_bits(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:

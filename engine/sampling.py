@@ -8,13 +8,14 @@ the batch is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .adapters import AdapterWeights
+from .decoding import DecodingBatch
 from .kv_cache import SlotCache
 from .model import BaseModel
 from .random_streams import uniforms
@@ -110,6 +111,17 @@ class _Row:
         return any(s in text for s in self.request.stop_strings)
 
 
+@dataclass(frozen=True)
+class _ReadPrompt:
+    """Keys and values of one prompt, the logits after it, and the adapter it was read with (which must not be another
+    one at the same address).
+    """
+
+    cache: SlotCache
+    logits: Tensor
+    adapter: AdapterWeights | None = None
+
+
 class Sampler:
     """Samples from a base model with one adapter at a time.
 
@@ -126,6 +138,23 @@ class Sampler:
         self.base = base
         self.block_rows = block_rows
         self.prompt_tokens = prompt_tokens
+        self._ahead: dict[tuple[int, tuple[int, ...]], _ReadPrompt] = {}
+
+    @torch.inference_mode()
+    def read_ahead(self, adapter: AdapterWeights | None, prompts: Sequence[tuple[int, ...]]) -> None:
+        """Read prompts that `sample` will ask for with the same adapter, and keep them until `forget`."""
+        fresh = [p for p in dict.fromkeys(prompts) if (id(adapter), p) not in self._ahead]
+        by_width: dict[int, list[tuple[int, ...]]] = {}
+        for prompt in fresh[: max(0, ROWS_AT_ONCE - len(self._ahead))]:
+            by_width.setdefault(padded_width(len(prompt)), []).append(prompt)
+        with self.base.using(adapter):
+            for width, members in by_width.items():
+                for prompt, read in zip(members, self._read_anew(members, width), strict=True):
+                    self._ahead[id(adapter), prompt] = replace(read, adapter=adapter)
+
+    def forget(self) -> None:
+        """Drop what was read ahead."""
+        self._ahead.clear()
 
     @torch.inference_mode()
     def sample(self, adapter: AdapterWeights | None, requests: Sequence[SampleRequest]) -> list[SampleResult]:
@@ -141,41 +170,50 @@ class Sampler:
             # Longest first, so that rows of one width, and of similar length, share a round.
             rows.sort(key=lambda row: (padded_width(len(row.request.prompt)), row.request.prompt))
             for start in range(0, len(rows), ROWS_AT_ONCE):
-                self._round(rows[start : start + ROWS_AT_ONCE])
+                self._round(adapter, rows[start : start + ROWS_AT_ONCE])
             self._score_prompts(requests, results)
         return results
 
-    def _round(self, rows: list[_Row]) -> None:
+    def _round(self, adapter: AdapterWeights | None, rows: list[_Row]) -> None:
         by_width: dict[int, list[_Row]] = {}
         for row in rows:
             by_width.setdefault(padded_width(len(row.request.prompt)), []).append(row)
         for width, members in by_width.items():
-            self._decode(width, members)
+            self._decode(adapter, width, members)
 
-    def _decode(self, width: int, rows: list[_Row]) -> None:
+    def _decode(self, adapter: AdapterWeights | None, width: int, rows: list[_Row]) -> None:
         """Complete `rows`, whose prompts are all padded to `width`."""
         prompts = list(dict.fromkeys(row.request.prompt for row in rows))
-        cache, logits = self._read(prompts, width)
+        cache, logits = self._read(adapter, prompts, width)
         which = {prompt: i for i, prompt in enumerate(prompts)}
         source = torch.tensor([which[row.request.prompt] for row in rows], device=self.base.device)
         places = self._choose(rows, list(range(len(rows))), logits.index_select(0, source))
+        if not places:
+            return
+        rows, source = [rows[i] for i in places], source[places]
         lengths = torch.tensor([len(row.request.prompt) for row in rows], device=self.base.device)
-        step = 0
+        batch = DecodingBatch(self.base, self.block_rows, cache, source, lengths)
+        places, step = list(range(len(rows))), 0
         while places:
-            # Finished rows keep their place until a whole block can be given up.
-            if step == 0 or self._blocks(len(places)) < self._blocks(len(rows)):
-                keep = self._filled(torch.tensor(places, device=self.base.device))
-                cache = cache.select_rows(source[keep] if step == 0 else keep)
-                lengths, rows = lengths[keep], [rows[i] for i in places]
-                places = list(range(len(rows)))
-            logits = self._step(cache, width, lengths, [row.out.tokens[-1] for row in rows], step)
+            if batch.keep(torch.tensor(places, device=self.base.device)):
+                rows, places = [rows[i] for i in places], list(range(len(places)))
+            logits = batch.step([row.out.tokens[-1] for row in rows], step)
             places = self._choose(rows, places, logits)
             step += 1
 
-    def _read(self, prompts: list[tuple[int, ...]], width: int) -> tuple[SlotCache, Tensor]:
+    def _read(
+        self, adapter: AdapterWeights | None, prompts: list[tuple[int, ...]], width: int
+    ) -> tuple[SlotCache, Tensor]:
         """Cache and last logits (float32 (prompts, vocabulary)) of distinct prompts, padded on the right to `width`."""
+        missing = [prompt for prompt in prompts if (id(adapter), prompt) not in self._ahead]
+        anew = dict(zip(missing, self._read_anew(missing, width), strict=True))
+        read = [anew[prompt] if prompt in anew else self._ahead[id(adapter), prompt] for prompt in prompts]
+        return SlotCache.stack([one.cache for one in read]), torch.stack([one.logits for one in read])
+
+    def _read_anew(self, prompts: list[tuple[int, ...]], width: int) -> list[_ReadPrompt]:
+        """Read prompts in groups of a fixed number of rows, of which the last may hold padding only."""
         group = max(1, self.prompt_tokens // width)
-        caches, logits = [], []
+        read: list[_ReadPrompt] = []
         for start in range(0, len(prompts), group):
             part = prompts[start : start + group]
             tokens = np.zeros((group, width), np.int64)
@@ -185,34 +223,8 @@ class Sampler:
                 last[i] = i * width + len(prompt) - 1
             cache = SlotCache.empty(self.base.num_layers)
             out = self.base.logits(self._tensor(tokens), self._tensor(last), cache=cache)
-            caches.append(cache)
-            logits.append(out[: len(part)])
-        return SlotCache.stack(caches), torch.cat(logits)
-
-    def _step(self, cache: SlotCache, width: int, lengths: Tensor, last: list[int], step: int) -> Tensor:
-        """Logits after one more token in every row, block by block; `step` tokens were decoded through the cache
-        before.
-        """
-        size = self.block_rows
-        tokens = self._tensor(np.asarray(last + [last[0]] * (len(lengths) - len(last)), np.int64))
-        slots = torch.arange(width + step + 1, device=self.base.device)
-        decoded = slots >= width
-        # Prompt slots keep their index, padding has none, and decoded slot s holds position length + (s - width).
-        positions = torch.where(decoded, lengths[:, None] + slots - width, slots)
-        positions = torch.where(decoded | (slots < lengths[:, None]), positions, -1)
-        query = lengths + step
-        cache.reserve(width + (step // 64 + 1) * 64)
-        out = []
-        select = torch.arange(size, device=self.base.device)
-        for start in range(0, len(lengths), size):
-            block = slice(start, start + size)
-            view = cache.narrow_rows(start, size)
-            mask = self.base.decoding_mask(positions[block], query[block])
-            out.append(
-                self.base.logits(tokens[block, None], select, positions=query[block, None], mask=mask, cache=view)
-            )
-        cache.advance()
-        return torch.cat(out)[: len(last)]
+            read += [_ReadPrompt(cache.rows(slice(i, i + 1)), out[i]) for i in range(len(part))]
+        return read
 
     def _choose(self, rows: list[_Row], places: list[int], logits: Tensor) -> list[int]:
         """Give the rows at `places` their next token; return the places of those that go on."""
@@ -262,14 +274,6 @@ class Sampler:
             for row, place in enumerate(places if k else ()):
                 ids[place], values[place] = top_logprobs(table[row], k)
         return scores, (ids, values) if k else None
-
-    def _blocks(self, rows: int) -> int:
-        return -(-rows // self.block_rows)
-
-    def _filled(self, rows: Tensor) -> Tensor:
-        """`rows` continued with copies of its first entry up to a whole number of blocks."""
-        missing = self._blocks(len(rows)) * self.block_rows - len(rows)
-        return torch.cat([rows, rows[:1].expand(missing)])
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.base.device)

@@ -34,6 +34,7 @@ class SampleJob:
     payload: Any
     report: Report
     cancelled: bool = False
+    prepared: bool = False
     arrived: float = field(default_factory=time.monotonic)
 
 
@@ -44,6 +45,8 @@ class Scheduler(threading.Thread):
     ----------
     serve_samples
         Takes sample jobs, returns one result or exception for each.
+    prepare_samples
+        Takes sample jobs while others are still awaited: work that can be done ahead of the batch.
     quiet_seconds
         A batch is taken when no request arrived for this long: an RL client sends its requests over some tens of
         milliseconds, and a batch taken too early leaves the rest to wait for a whole decoding run.
@@ -57,9 +60,11 @@ class Scheduler(threading.Thread):
         serve_samples: Callable[[Sequence[SampleJob]], list[Any]],
         quiet_seconds: float = 0.04,
         gap_seconds: float = 0.5,
+        prepare_samples: Callable[[Sequence[SampleJob]], None] | None = None,
     ) -> None:
         super().__init__(name="engine-worker", daemon=True)
         self._serve_samples = serve_samples
+        self._prepare_samples = prepare_samples
         self._quiet = quiet_seconds
         self._gap = gap_seconds
         self._jobs: deque[Job] = deque()
@@ -120,7 +125,8 @@ class Scheduler(threading.Thread):
                 patience = self._gap if self._missing() else self._quiet
                 if now - newest >= patience:
                     break
-                self._changed.wait(newest + patience - now)
+                if not self._prepare():
+                    self._changed.wait(newest + patience - now)
             batch = [job for job in self._samples if not job.cancelled]
             self._samples.clear()
             batch.sort(key=lambda job: (job.session_id, job.seq_id or 0))
@@ -132,6 +138,23 @@ class Scheduler(threading.Thread):
             while len(self._next_seq) > 4096:
                 self._next_seq.popitem(last=False)
             return batch
+
+    def _prepare(self) -> bool:
+        """Use the wait: prepare what has arrived, with the lock released; False if all of it is prepared."""
+        fresh = [job for job in self._samples if not job.prepared and not job.cancelled]
+        if self._prepare_samples is None or not fresh:
+            return False
+        for job in fresh:
+            job.prepared = True
+        self._changed.release()
+        try:
+            self._prepare_samples(fresh)
+        except Exception:
+            # What is wrong with a request is reported when the batch is served.
+            logger.exception("requests could not be prepared")
+        finally:
+            self._changed.acquire()
+        return True
 
     def _missing(self) -> bool:
         """Whether a request is missing between those that arrived."""

@@ -45,7 +45,9 @@ class Server:
     def __init__(self, backend: Backend, api_key: str | None = None, gather_seconds: float = 0.04) -> None:
         self.backend = backend
         self._api_key = api_key
-        self._scheduler = Scheduler(backend.serve_samples, quiet_seconds=gather_seconds)
+        self._scheduler = Scheduler(
+            backend.serve_samples, quiet_seconds=gather_seconds, prepare_samples=backend.prepare_samples
+        )
         self._promises: PromiseStore | None = None
         self._last_seen: dict[str, float] = {}
         self._joined: dict[str, int] = {}

@@ -25,7 +25,7 @@ def request_pool(base: BaseModel, count: int, seed: int) -> list[SampleRequest]:
         pool.append(
             SampleRequest(
                 prompt=tuple(rng.randrange(base.vocab_size) for _ in range(length)),
-                keys=tuple(f"{seed}:{i}:{j}".encode() for j in range(rng.choice([1, 1, 2, 8]))),
+                keys=tuple(f"{seed}:{i}:{j}".encode() for j in range(rng.choice([1, 1, 2, 8, 11]))),
                 max_tokens=rng.choice([1, 3, 8, 30, 70]),
                 rule=ChoiceRule(rng.choice([0, 1, 1, 0.7]), rng.choice([-1, -1, 5]), rng.choice([1, 1, 0.9])),
                 stop_ids=frozenset(rng.sample(range(base.vocab_size), rng.choice([0, 5, 40]))),
@@ -39,12 +39,16 @@ def request_pool(base: BaseModel, count: int, seed: int) -> list[SampleRequest]:
 def test_a_sample_does_not_depend_on_its_batch(block_rows: int, base: BaseModel, adapter: AdapterWeights) -> None:
     """Tokens and log-probabilities are equal bit by bit, alone and in random batches, greedy or not."""
     sampler = Sampler(base, block_rows, 256)
+    adapter = adapter.snapshot()
     pool = request_pool(base, 30, seed=block_rows)
     alone = [sampler.sample(adapter, [request])[0] for request in pool]
     rng = random.Random(1)
     for size in (2, 5, 10, 20, 30):
         chosen = rng.sample(range(len(pool)), size)
+        # Some prompts were read before the batch was complete.
+        sampler.read_ahead(adapter, [pool[i].prompt for i in chosen[::2]])
         together = sampler.sample(adapter, [pool[i] for i in chosen])
+        sampler.forget()
         for i, result in zip(chosen, together, strict=True):
             for a, b in zip(result.sequences, alone[i].sequences, strict=True):
                 assert (a.tokens, a.logprobs, a.stopped) == (b.tokens, b.logprobs, b.stopped)
@@ -79,7 +83,7 @@ def test_sampled_logprobs_are_the_trainers(base: BaseModel, adapter: AdapterWeig
         prompt = tuple(rng.integers(3, 300, 50).tolist())
         keys = tuple(str(i).encode() for i in range(4))
         request = SampleRequest(prompt, keys, 20, ChoiceRule(temperature), prompt_logprobs=True)
-        result = Sampler(base, 8, 256).sample(adapter, [request])[0]
+        result = Sampler(base, 8, 256).sample(adapter.snapshot(), [request])[0]
         for sample in result.sequences:
             tokens = np.asarray([*prompt, *sample.tokens])
             inputs = {"target_tokens": tokens[1:], "weights": np.ones(len(tokens) - 1, np.float32)}

@@ -1,0 +1,141 @@
+"""Rows being decoded, in blocks of a fixed number of rows: prompts are kept once, what was decoded row by row."""
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from .attention import UNIT_ROWS, UNITS_AT_ONCE, PromptUnits
+from .kv_cache import SlotCache, SlotLayer
+from .model import BaseModel
+
+
+class DecodedLayer(SlotLayer):
+    """Keys and values of the tokens decoded so far, which know the prompts before them."""
+
+    def __init__(self, prompts: PromptUnits) -> None:
+        super().__init__()
+        self.prompts = prompts
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        keys, values = super().update(key_states, value_states)
+        # An attribute of the tensor, since models hand nothing else from the cache to the attention.
+        keys.prompts = self.prompts  # pyright: ignore[reportAttributeAccessIssue]
+        return keys, values
+
+
+class DecodingBlock:
+    """Rows that take every step together.
+
+    Parameters
+    ----------
+    prompts
+        Keys and values of all distinct prompts, padded on the right to the same width.
+    which
+        int64 (rows,): the prompt of every row; equal ones next to each other.
+    lengths
+        int64 (rows,): the prompts' lengths.
+    decoded
+        Keys and values per layer of rows that were decoded already; None for fresh rows.
+    """
+
+    def __init__(
+        self, base: BaseModel, prompts: SlotCache, which: Tensor, lengths: Tensor, decoded: list[SlotLayer] | None
+    ) -> None:
+        self.base = base
+        self.which, self.lengths = which, lengths
+        self.width = prompts.slots[0].filled()[0].shape[2]
+        units, slots = _units(which.tolist())
+        self.layers: list[DecodedLayer] = []
+        chosen = torch.tensor(units, device=base.device)
+        places = torch.tensor(slots, device=base.device)
+        for i, prompt in enumerate(prompts.slots):
+            keys, values = (part.index_select(0, chosen) for part in prompt.filled())
+            layer = DecodedLayer(PromptUnits(keys, values, places))
+            if decoded is not None:
+                layer.fill(*decoded[i].filled(), decoded[i].length)
+            self.layers.append(layer)
+        self._cache = Cache(layers=[*self.layers])
+        self._select = torch.arange(len(which), device=base.device)
+
+    def step(self, tokens: Tensor, step: int) -> Tensor:
+        """Logits, float32 (rows, vocabulary), after one more token (int64 (rows,)) in every row; `step` were decoded
+        before.
+        """
+        slots = torch.arange(self.width + step + 1, device=self.base.device)
+        decoded = slots >= self.width
+        # Prompt slots keep their index, padding has none, and decoded slot s holds position length + (s - width).
+        positions = torch.where(decoded, self.lengths[:, None] + slots - self.width, slots)
+        positions = torch.where(decoded | (slots < self.lengths[:, None]), positions, -1)
+        query = self.lengths + step
+        mask = self.base.decoding_mask(positions, query)
+        return self.base.logits(tokens[:, None], self._select, positions=query[:, None], mask=mask, cache=self._cache)
+
+
+class DecodingBatch:
+    """All rows with prompts of one width. Finished rows keep their place until a whole block can be given up."""
+
+    def __init__(self, base: BaseModel, block_rows: int, prompts: SlotCache, which: Tensor, lengths: Tensor) -> None:
+        self._base, self._block_rows, self._prompts = base, block_rows, prompts
+        self._blocks: list[DecodingBlock] = []
+        rows = self._filled(torch.arange(len(which), device=base.device))
+        self._arrange(which[rows], lengths[rows], None)
+
+    def keep(self, rows: Tensor) -> bool:
+        """Go on with the rows at `rows` only, if that saves a block; whether it was done."""
+        if -(-len(rows) // self._block_rows) == len(self._blocks):
+            return False
+        rows = self._filled(rows)
+        decoded = []
+        for layers in zip(*(block.layers for block in self._blocks), strict=True):
+            keys, values = (torch.cat(parts) for parts in zip(*(layer.filled() for layer in layers), strict=True))
+            decoded.append(SlotLayer.of(keys.index_select(0, rows), values.index_select(0, rows), layers[0].length))
+        which, lengths = (torch.cat(parts) for parts in zip(*((b.which, b.lengths) for b in self._blocks), strict=True))
+        self._arrange(which[rows], lengths[rows], decoded)
+        return True
+
+    def step(self, tokens: list[int], step: int) -> Tensor:
+        """Logits (rows, vocabulary) after one more token in every row."""
+        size = self._block_rows
+        padded = torch.tensor(tokens + tokens[-1:] * (len(self._blocks) * size - len(tokens)), device=self._base.device)
+        out = [block.step(padded[i * size : (i + 1) * size], step) for i, block in enumerate(self._blocks)]
+        return torch.cat(out)[: len(tokens)]
+
+    def _arrange(self, which: Tensor, lengths: Tensor, decoded: list[SlotLayer] | None) -> None:
+        self._blocks = []
+        for start in range(0, len(which), self._block_rows):
+            part = slice(start, start + self._block_rows)
+            mine = None if decoded is None else [_rows(layer, part) for layer in decoded]
+            self._blocks.append(DecodingBlock(self._base, self._prompts, which[part], lengths[part], mine))
+
+    def _filled(self, rows: Tensor) -> Tensor:
+        """`rows` continued with copies of its last entry up to a whole number of blocks."""
+        missing = -len(rows) % self._block_rows
+        return torch.cat([rows, rows[-1:].expand(missing)])
+
+
+def _rows(layer: SlotLayer, rows: slice) -> SlotLayer:
+    keys, values = layer.filled()
+    return SlotLayer.of(keys[rows].clone(), values[rows].clone(), layer.length)
+
+
+def _units(which: list[int]) -> tuple[list[int], list[int]]:
+    """The prompt of every unit, and the slot of every row; the number of units is filled up with copies of the last.
+
+    Examples
+    --------
+    >>> _units([7, 7, 3])
+    ([7, 3, 3, 3], [0, 1, 8])
+    """
+    units: list[int] = []
+    slots: list[int] = []
+    used = UNIT_ROWS
+    for prompt in which:
+        if used == UNIT_ROWS or units[-1] != prompt:
+            units.append(prompt)
+            used = 0
+        slots.append((len(units) - 1) * UNIT_ROWS + used)
+        used += 1
+    units += units[-1:] * (-len(units) % UNITS_AT_ONCE)
+    return units, slots
