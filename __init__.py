@@ -1,16 +1,51 @@
-"""scisci-gym: reinforcement-learning environments on science-of-science tasks, with verifiable rewards."""
+"""scisci-gym: reinforcement-learning environments on science-of-science tasks, with verifiable rewards.
 
-from importlib.util import find_spec
+Importing this package registers every environment as a benchmark of the cookbook and with Gymnasium. The environments
+need the cookbook, which needs torch and seconds; so they are imported when one of the names below is used, or when the
+module whose registry they belong into is imported, whichever comes first. No registry is ever seen without them.
+"""
 
-from . import envs as envs  # registers every environment and its benchmark
-from .datasets.paper import Paper
-from .envs.check_env import check_env
-from .envs.registry import make, spec, specs
-from .recipes.evaluation import scijudge as scijudge  # registers its benchmark
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-if find_spec("gymnasium") is not None:
-    from .envs.doors.gymnasium_env import register_envs
+from .after_import import after_import
 
-    register_envs()
+if TYPE_CHECKING:
+    from . import envs as envs
+    from .datasets.paper import Paper
+    from .envs.check_env import check_env
+    from .envs.registry import make, spec, specs
 
 __all__ = ["Paper", "check_env", "make", "spec", "specs"]
+
+_HOMES = {
+    "Paper": "datasets.paper",
+    "check_env": "envs.check_env",
+    "make": "envs.registry",
+    "spec": "envs.registry",
+    "specs": "envs.registry",
+}
+_FOLDERS = ("datasets", "envs", "rewards")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FOLDERS:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_FOLDERS})
+
+
+def _register_with_gymnasium() -> None:
+    import_module(f"{__name__}.envs.doors.gymnasium_env").register_envs()
+
+
+# `envs` puts its benchmarks into the cookbook's registry itself, at the end of its own import.
+after_import("tinker_cookbook.eval.benchmarks", lambda: import_module(f"{__name__}.envs"))
+after_import("gymnasium", _register_with_gymnasium)
