@@ -6,6 +6,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import date
 from typing import Any
 
@@ -103,6 +104,18 @@ def difference(right: np.ndarray, group: np.ndarray, seed: int = 0, block: int =
     return interval(resample(gap, len(hits), seed, block))
 
 
+def _row(scores: Scores) -> dict[str, Any]:
+    """What of the scores fits a row of a table."""
+    return {
+        "n": scores.n,
+        "answered": scores.answered,
+        "accuracy": asdict(scores.accuracy),
+        "macro_f1": asdict(scores.macro_f1),
+        "mcc": asdict(scores.mcc),
+        "balanced_accuracy": asdict(scores.balanced.accuracy),
+    }
+
+
 class Contamination:
     """The arms for the answers of one policy to one benchmark.
 
@@ -124,7 +137,7 @@ class Contamination:
     def by_group(self, groups: Sequence[str]) -> dict[str, Any]:
         """Scores of each group of examples that occurs; a group holds both orders of a pair or neither."""
         names = np.array(list(groups), dtype=object)
-        return {name: self._scores(names == name).to_json() for name in dict.fromkeys(groups)}
+        return {name: _row(self._scores(names == name)) for name in dict.fromkeys(groups)}
 
     def _scores(self, members: np.ndarray) -> Scores:
         chosen = [answer for answer, inside in zip(self.answers, members, strict=True) if inside]
@@ -133,7 +146,7 @@ class Contamination:
     def _difference(self, group: np.ndarray) -> dict[str, Any] | None:
         if group.all() or not group.any():
             return None
-        return vars(difference(self.right, group, self.seed, self.block))
+        return asdict(difference(self.right, group, self.seed, self.block))
 
     def around_cutoff(self, cutoff: date) -> dict[str, Any]:
         """Scores of papers published before and after a knowledge cutoff."""
@@ -198,7 +211,7 @@ class Contamination:
         inside = group[members]
         if not inside.any() or inside.all():
             return None
-        return vars(difference(self.right[members], inside, self.seed, self.block))
+        return asdict(difference(self.right[members], inside, self.seed, self.block))
 
     async def anonymised(self) -> dict[str, Any]:
         """The same questions about papers whose names, acronyms and numbers are masked."""
@@ -219,8 +232,8 @@ class Contamination:
             "placeholders_per_paper": placeholders / len(texts),
             "same_answer": float(np.mean([one == other for one, other in zip(plainly, hidden, strict=True)])),
             "scores": {
-                "plain": self._scores(np.ones(len(self.answers), dtype=bool)).to_json(),
-                "anonymised": score_answers(answers, self.labels, self.seed, self.block).to_json(),
+                "plain": _row(self._scores(np.ones(len(self.answers), dtype=bool))),
+                "anonymised": _row(score_answers(answers, self.labels, self.seed, self.block)),
             },
             "plain_minus_anonymised": compare(expected, plainly, hidden, self.labels, self.seed, self.block).to_json(),
         }
@@ -271,7 +284,7 @@ async def contamination_report(
             "split": examined.split,
             "max_tokens": task.max_tokens,
             "seed": examined.seed,
-            "scores": score_answers(answers, arms.labels, arms.seed, arms.block).to_json(),
+            "scores": _row(score_answers(answers, arms.labels, arms.seed, arms.block)),
             "cutoff": arms.around_cutoff(cutoff) if cutoff else None,
             "titles": await arms.titles(),
             "anonymised": await arms.anonymised(),
