@@ -55,7 +55,7 @@ async def gold_pairs(
         If the environment's answers are not labels, or two policies take part in it.
     """
     env_class = spec(env_id)
-    if len(env_class.labels) < 2 or env_id.startswith("disruption-selfplay"):
+    if env_class.asks_for == "number" or env_id.startswith("disruption-selfplay"):
         raise ValueError(
             f"{env_id} offers no pairs of a right and a wrong answer; use pairs=sampled, or for self-play train on "
             "disruption-adversarial-v0"

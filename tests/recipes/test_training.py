@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from scisci_gym.cli import app
 from scisci_gym.engine.service import start_engine
 from scisci_gym.recipes.evaluation.policy_scores import read_metrics
+from scisci_gym.recipes.monitoring.heartbeat import is_alive
+from scisci_gym.recipes.monitoring.register import read_register
 
 pytestmark = pytest.mark.slow
 COMMAND = [sys.executable, "-c", "from scisci_gym.cli import main; main()"]
@@ -75,6 +77,8 @@ def test_reward_diagnostics_are_logged(uninterrupted: Path) -> None:
         assert 0 <= first[f"env/all/{name}"] <= 1
     assert 0 < first["env/all/reward_unique_fraction_mean"] <= 1
     assert first["env/all/reward/total"] == pytest.approx(2 * first["env/all/correct"] - 1)
+    said = sum(first[f"env/all/predicted/{label}"] for label in ("disruptive", "consolidating", "neutral"))
+    assert said == pytest.approx(first["env/all/format_valid"])
 
 
 def test_killed_and_resumed_equals_uninterrupted(
@@ -89,10 +93,16 @@ def test_killed_and_resumed_equals_uninterrupted(
         assert child.poll() is None, "training ended before it could be killed"
         assert time.monotonic() < deadline, "training did not reach step 4"
         time.sleep(0.05)
+    assert is_alive(tmp_path / "rl")
     child.send_signal(signal.SIGKILL)
     child.wait()
+    assert json.loads((tmp_path / "rl" / "run.json").read_text())["status"] == "running", "nobody could write the end"
     run(*arguments)
     assert learned(tmp_path / "rl") == learned(uninterrupted)
+    record = json.loads((tmp_path / "rl" / "run.json").read_text())
+    assert (record["status"], [at["was"] for at in record["resumptions"]]) == ("finished", ["killed"])
+    assert not is_alive(tmp_path / "rl")
+    assert list(read_register(tmp_path)) == ["rl"]
 
 
 def test_eval_scores_the_chosen_checkpoint_and_keeps_answers(uninterrupted: Path) -> None:
@@ -106,6 +116,9 @@ def test_eval_scores_the_chosen_checkpoint_and_keeps_answers(uninterrupted: Path
     run("eval", str(uninterrupted), "--split", "validation")
     assert {path: path.read_bytes() for path in before} == before, "an answer was asked for twice"
     assert json.loads((uninterrupted / "eval_validation.json").read_text()) == found
+    scores = read_register(uninterrupted.parent)["rl"]["scores"]["validation"]
+    assert scores["macro_f1"] == greedy["macro_f1"]
+    assert "TF-IDF + logistic" in (uninterrupted / "EXPERIMENT.md").read_text()
 
 
 def test_sft_through_the_url_of_a_service_learns_the_gold_answers(dataset: Path, model: Path, tmp_path: Path) -> None:
