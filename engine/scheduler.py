@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -13,6 +14,8 @@ logger = logging.getLogger(__name__)
 Report = Callable[[Any], None]
 """Receives a job's result, or the exception that ended it. Called from the worker thread."""
 
+STRETCH = 5
+"""How many times its usual wait a batch waits at most on a busy machine."""
 _CLONE_BLOCK = 1_000_000_000
 """Every copy of a sampling client numbers its requests within a block of its own."""
 
@@ -49,7 +52,8 @@ class Scheduler(threading.Thread):
         Takes sample jobs while others are still awaited: work that can be done ahead of the batch.
     quiet_seconds
         A batch is taken when no request arrived for this long: an RL client sends its requests over some tens of
-        milliseconds, and a batch taken too early leaves the rest to wait for a whole decoding run.
+        milliseconds, and a batch taken too early leaves the rest to wait for a whole decoding run. On a busy machine
+        requests come further apart: the wait grows with the gaps that were seen, up to `STRETCH` times.
     gap_seconds
         Requests of a session are numbered. While a number is missing between those that arrived, the batch waits
         this long for it, so that equal prompts are told apart by the client's order and not by the network's.
@@ -70,6 +74,8 @@ class Scheduler(threading.Thread):
         self._jobs: deque[Job] = deque()
         self._samples: list[SampleJob] = []
         self._next_seq: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._spread = 0.0
+        self._last_arrival = self._last_done = 0.0
         self._changed = threading.Condition()
         self._stopping = False
 
@@ -114,6 +120,7 @@ class Scheduler(threading.Thread):
             results = self._serve_samples(batch)
         except Exception as error:
             results = [error] * len(batch)
+        self._last_done = time.monotonic()
         for job, result in zip(batch, results, strict=True):
             _deliver(job, result)
 
@@ -122,12 +129,13 @@ class Scheduler(threading.Thread):
             while self._samples and not self._stopping:
                 now = time.monotonic()
                 newest = max(job.arrived for job in self._samples)
-                patience = self._gap if self._missing() else self._quiet
+                patience = self._gap if self._missing() else self._patience()
                 if now - newest >= patience:
                     break
                 if not self._prepare():
                     self._changed.wait(newest + patience - now)
             batch = [job for job in self._samples if not job.cancelled]
+            self._note_gaps()
             self._samples.clear()
             batch.sort(key=lambda job: (job.session_id, job.seq_id or 0))
             for job in batch:
@@ -138,6 +146,20 @@ class Scheduler(threading.Thread):
             while len(self._next_seq) > 4096:
                 self._next_seq.popitem(last=False)
             return batch
+
+    def _patience(self) -> float:
+        return min(max(self._quiet, 2 * self._spread), STRETCH * self._quiet)
+
+    def _note_gaps(self) -> None:
+        """Remember the longest gap within a burst of requests; older ones count half as much with every batch."""
+        arrivals = sorted(job.arrived for job in self._samples)
+        # A request that came while the batch before it was running did not wait for its results: the same burst.
+        if arrivals and arrivals[0] < self._last_done:
+            arrivals.insert(0, self._last_arrival)
+        gaps = [later - earlier for earlier, later in pairwise(arrivals)]
+        self._spread = max([self._spread / 2, *gaps])
+        if arrivals:
+            self._last_arrival = arrivals[-1]
 
     def _prepare(self) -> bool:
         """Use the wait: prepare what has arrived, with the lock released; False if all of it is prepared."""

@@ -98,3 +98,45 @@ def test_training_jobs_keep_their_order_and_failures_are_reported(recorder: Reco
     scheduler.stop()
     assert [r for r in recorder.results if isinstance(r, int)] == [i for i in range(20) if i != 10]
     assert isinstance(recorder.results[10], ValueError)
+
+
+def test_a_slow_client_is_given_more_time(recorder: Recorder) -> None:
+    """Gaps longer than the usual wait split the first burst; the second is waited for."""
+    scheduler = running(recorder, quiet=0.05)
+    scheduler._spread = 0.1
+    for seq in range(4):
+        scheduler.submit(recorder.sample(seq))
+        time.sleep(0.1)
+    recorder.wait(4)
+    scheduler.stop()
+    assert recorder.batches == [[0, 1, 2, 3]]
+
+
+def test_gaps_are_measured_within_a_burst_only() -> None:
+    scheduler = Scheduler(lambda jobs: [None] * len(jobs), 0.04)
+    for arrived, last_done, expected in (([0.0, 0.1], 0.0, 0.1), ([5.0], 4.0, 0.05), ([5.3], 6.0, 0.3)):
+        scheduler._last_done = last_done
+        scheduler._samples = [SampleJob("s", None, None, print, arrived=at) for at in arrived]
+        scheduler._note_gaps()
+        assert scheduler._spread == pytest.approx(expected)
+    assert scheduler._patience() == pytest.approx(5 * 0.04)
+
+
+def test_requests_are_prepared_while_others_are_awaited(recorder: Recorder) -> None:
+    """Each once, before the batch; a fault there does not keep the batch from being served."""
+    prepared: list[int | None] = []
+
+    def prepare(jobs: list[SampleJob]) -> None:
+        prepared.extend(job.seq_id for job in jobs)
+        assert not recorder.batches
+        raise ValueError("no matter")
+
+    scheduler = Scheduler(recorder.serve, 0.1, prepare_samples=prepare)  # pyright: ignore[reportArgumentType]
+    scheduler.start()
+    for seq in range(3):
+        scheduler.submit(recorder.sample(seq))
+        time.sleep(0.02)
+    recorder.wait(3)
+    scheduler.stop()
+    assert sorted(prepared, key=str) == [0, 1, 2]
+    assert recorder.results == [0, 1, 2]
