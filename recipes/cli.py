@@ -1,4 +1,4 @@
-"""`scisci-gym train`, `eval`, `demo` and `engine init-model`: the recipes from the command line."""
+"""`scisci-gym train`, `demo` and `engine init-model`: the recipes from the command line."""
 
 from __future__ import annotations
 
@@ -51,26 +51,6 @@ def train(
     if engine is not None:
         arguments.append(f"engine={engine}")
     stop_on_bad_input(lambda: chosen.main(chz.entrypoint(chosen.config, argv=arguments)))
-
-
-def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run (its log_path).")],
-    split: Annotated[str, typer.Option(help="test, validation or train.")] = "test",
-    dataset: Annotated[str | None, typer.Option(help="Another dataset than the one the run was trained on.")] = None,
-    seed: Annotated[int, typer.Option(help="Of sampling and of the bootstrap.")] = 0,
-    engine: Engine = None,
-) -> None:
-    """Score a run's best checkpoint and the baselines on papers it has not seen."""
-    from .demo_summary import score_table
-    from .evaluation.eval_run import evaluate_run
-
-    def act() -> None:
-        result, baselines = evaluate_run(run, split=split, dataset=dataset, engine=engine, seed=seed)
-        console = Console(highlight=False)
-        console.print(score_table(baselines, [result], split))
-        console.print(f"written to {run / f'eval_{split}.json'}")
-
-    stop_on_bad_input(act)
 
 
 def init_model(

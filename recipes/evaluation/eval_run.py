@@ -1,71 +1,205 @@
-"""`scisci-gym eval RUN`: the best checkpoint of a run against the baselines, on the papers it has not seen."""
+"""`scisci-gym eval RUN`: a run's best checkpoint in three layers: its training metrics, its task, public benchmarks."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ...datasets.store import load_card
+from ...envs.challengers import ScriptedChallenger
+from ...envs.groups import renderer_of
 from ...envs.registry import spec
-from ..checkpoints import chosen_checkpoint
 from ..engines import open_engine
-from ..models import renderer_name_for
 from ..monitoring.atomic_files import write_json_atomically
 from ..monitoring.recorded import describe_run
-from ..monitoring.run_record import RECORD
-from ..options import parse_options
-from .evaluate import Policy, PolicyResult, Task, evaluate_baselines, evaluate_policy
-from .scores import Scores
+from .consistency import consistency_report
+from .contamination import contamination_report
+from .contestants import Asked, Contestant, ask_contestant, run_contestant
+from .evaluation_page import write_page
+from .examination import Examination, plain
+from .features import Encoder
+from .flips import flip_report
+from .held_out_nll import held_out_nll_builder
+from .leaderboard import Leaderboard, LeaderboardOptions, make_board
+from .public_benchmarks import public_benchmarks
+
+PUBLIC_TOKENS = 2048
 
 
-def task_of(run: Path, dataset: str | None = None) -> tuple[Task, dict[str, Any]]:
-    """The task that a run was trained on, from its `run.json`, and the configuration it was trained with.
+class Probe(StrEnum):
+    """Further examinations of a policy; each writes a file of its name into the run's folder."""
+
+    contamination = "contamination"
+    flips = "flips"
+    consistency = "consistency"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is evaluated.
+
+    Parameters
+    ----------
+    split : "test" | "validation" | "train"
+    dataset : str or None
+        Another dataset than the one the run was trained on.
+    engine : str or None
+        Another engine than that of the training.
+    seed : int
+    max_examples : int or None
+    label_probabilities : bool
+        Ask for the policy's own probabilities of the labels, for its calibration.
+    public : tuple of str
+        Benchmarks of the cookbook's registry.
+    public_tokens : int
+        Longest answer there.
+    probes : tuple of Probe
+    cutoff : date or None
+        The model's knowledge cutoff, for the contamination probe.
+    """
+
+    split: str = "test"
+    dataset: str | None = None
+    engine: str | None = None
+    seed: int = 0
+    max_examples: int | None = None
+    label_probabilities: bool = False
+    public: tuple[str, ...] = ()
+    public_tokens: int = PUBLIC_TOKENS
+    probes: tuple[Probe, ...] = ()
+    cutoff: date | None = None
+
+
+def evaluate_run(
+    run: Path,
+    options: RunOptions | None = None,
+    encoder: Encoder | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Leaderboard:
+    """Evaluate a run and write `eval_SPLIT.json` and `eval_SPLIT.html` into its folder, its record and the register.
+
+    The checkpoint is the best one on validation papers, or the last one of a run without validation. Answers are kept
+    below `eval/` in the run's folder: a second call asks only what is missing.
 
     Raises
     ------
     FileNotFoundError
-        If the folder is not the folder of a run.
+        If the folder is not the folder of a run, or has no checkpoint.
+    ValueError
+        If the dataset has no example of the run's environment, or a probe does not suit it.
     """
-    path = run / RECORD
-    if not path.is_file():
-        raise FileNotFoundError(f"{run} is not a run: {path} is missing; give the log_path of a training run")
-    config = json.loads(path.read_text())["config"]
-    model = config["model_name"]
-    task = Task(
-        env=config["env"],
-        options=parse_options(config["env"], config["env_options"]),
-        dataset=dataset or config["dataset"],
-        model_name=model,
-        renderer_name=renderer_name_for(model, config["renderer_name"]),
-        # An SFT run generates nothing while it trains; its answers are as long as its targets.
-        max_tokens=config.get("max_tokens", 1024),
+    options = options or RunOptions()
+    contestant = run_contestant(run, options.dataset, options.engine)
+    task = contestant.task
+    shared = LeaderboardOptions(
+        dataset=task.dataset,
+        out=run / "eval",
+        envs=(task.env,),
+        runs=(run,),
+        split=options.split,
+        max_examples=options.max_examples,
+        seed=options.seed,
+        label_probabilities=options.label_probabilities,
+        sampled=True,
+        engine=options.engine,
     )
-    return task, config
-
-
-def evaluate_run(
-    run: Path, *, split: str = "test", dataset: str | None = None, engine: str | None = None, seed: int = 0
-) -> tuple[PolicyResult, dict[str, Scores]]:
-    """Evaluate a run and write what is found to `eval_SPLIT.json` in its folder, its record and the register.
-
-    The checkpoint is the best one on validation papers, or the last one of a run without validation. Answers are kept
-    below `eval/` in the run's folder: a second call asks only what is missing.
-    """
-    task, config = task_of(run, dataset)
-    checkpoint = chosen_checkpoint(run)
-    keep = run / "eval" / f"{split}-{checkpoint.name}"
-    with open_engine(engine or config["engine"], config["checkpoints"], seed):
-        policy = Policy(f"{run.name} (step {checkpoint.step})", checkpoint.sampler_path)
-        result = asyncio.run(evaluate_policy(task, policy, split, seed, keep))
-    baselines = evaluate_baselines(task.dataset, spec(task.env).labels, seed, split)
+    with open_engine(contestant.engine, contestant.checkpoints, options.seed):
+        asked, extras = asyncio.run(_layers(run, contestant, shared, options, report))
+    board = make_board(task.env, shared, [(contestant, asked)], encoder, report)
+    result = Leaderboard(shared, (board,), {}, load_card(task.dataset), extras)
+    policy = board.entries[-1]
+    assert policy.sampled is not None
     found = {
         "task": vars(task),
-        "split": split,
-        "checkpoint": checkpoint.sampler_path,
-        "policy": result.to_json(),
-        "baselines": {name: scores.to_json() for name, scores in baselines.items()},
+        "split": options.split,
+        "checkpoint": contestant.policy.sampler_path,
+        # The short form, for the experiment record and the register.
+        "policy": {
+            "name": policy.name,
+            "greedy": policy.outcome.scores.to_json(),
+            "sampled": policy.sampled.scores.to_json(),
+        },
+        "baselines": {one.name: one.outcome.scores.to_json() for one in board.entries if one.kind == "baseline"},
+        **result.to_json(),
     }
-    write_json_atomically(run / f"eval_{split}.json", found)
+    write_json_atomically(run / f"eval_{options.split}.json", plain(found))
+    write_page(result, run / f"eval_{options.split}.html", found["made"])
     describe_run(run)
-    return result, baselines
+    return result
+
+
+async def _layers(
+    run: Path,
+    contestant: Contestant,
+    shared: LeaderboardOptions,
+    options: RunOptions,
+    report: Callable[[str], None],
+) -> tuple[Asked, dict[str, Any]]:
+    """Answers of the run, and what the other layers found."""
+    task = contestant.task
+    client = contestant.policy.client(task)
+    keep = contestant.answers_folder(shared.out, options.split)
+    report(f"{task.env}: held-out NLL")
+    extras: dict[str, Any] = {"held_out_nll": await _held_out_nll(contestant, options, client, keep)}
+    report(f"{task.env}: {contestant.policy.name}")
+    asked = await ask_contestant(
+        contestant,
+        shared.out,
+        options.split,
+        max_examples=options.max_examples,
+        sampled=True,
+        with_probabilities=options.label_probabilities,
+    )
+    if options.public:
+        report(f"public benchmarks: {', '.join(options.public)}")
+        extras["public"] = await public_benchmarks(
+            options.public,
+            client,
+            renderer_of(task.renderer_name, task.model_name),
+            keep / "public",
+            max_tokens=options.public_tokens,
+            max_examples=options.max_examples,
+        )
+    examined = Examination(
+        task, client, keep / "probes", options.split, options.max_examples, options.seed, keep / "greedy"
+    )
+    for probe in options.probes:
+        report(f"{task.env}: {probe}")
+        write_json_atomically(run / f"{probe}.json", plain(await _probe(probe, examined, options.cutoff)))
+    return asked, extras
+
+
+async def _held_out_nll(contestant: Contestant, options: RunOptions, client: Any, keep: Path) -> dict[str, float]:
+    task, path = contestant.task, keep / f"held_out_nll-{options.max_examples or 'all'}.json"
+    if path.is_file():
+        return json.loads(path.read_text())
+    build = held_out_nll_builder(
+        task.env,
+        task.dataset,
+        task.options,
+        task.renderer_name,
+        task.model_name,
+        options.max_examples,
+        options.split,
+    )
+    found = await build()(client)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(path, found)
+    return found
+
+
+async def _probe(probe: Probe, examined: Examination, cutoff: date | None) -> dict[str, Any]:
+    if probe is Probe.contamination:
+        return await contamination_report(examined, cutoff)
+    if probe is Probe.flips:
+        labels = spec("disruption-adversarial-v0").labels
+        if spec(examined.task.env).labels != labels:
+            raise ValueError(f"the probe flips challenges answers about disruption, not those of {examined.task.env}")
+        return await flip_report(examined, {"scripted": ScriptedChallenger()})
+    return await consistency_report(examined)

@@ -6,9 +6,13 @@ import pytest
 import tinker
 from tinker_cookbook.renderers.base import ParseTermination
 
+from scisci_gym.datasets.build import BuildOptions
+from scisci_gym.datasets.build_cli import build_synthetic
+from scisci_gym.datasets.labelling import LabelRules
 from scisci_gym.datasets.store import save_dataset
+from scisci_gym.datasets.synthetic import SyntheticCorpus
 from scisci_gym.envs.samples import sample_papers
-from scisci_gym.recipes.evaluation import examination
+from scisci_gym.recipes.evaluation import examination, learners
 from scisci_gym.recipes.evaluation.evaluate import Task
 from scisci_gym.recipes.evaluation.examination import Examination
 
@@ -76,3 +80,21 @@ def examine(tmp_path, monkeypatch):
         return Examination(task, ScriptedClient(write), tmp_path / "answers")
 
     return build
+
+
+@pytest.fixture(scope="session")
+def small_dataset(tmp_path_factory):
+    """A built dataset with some hundred labelled papers."""
+    out = tmp_path_factory.mktemp("data")
+    build_synthetic(SyntheticCorpus(papers=3000, seed=7), out, BuildOptions(LabelRules()), progress=False)
+    return out
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Few and small candidates for the learned baselines, few resamples: for tests of what comes out, not how good."""
+    monkeypatch.setattr(learners, "STRENGTHS", (0.3,))
+    monkeypatch.setattr(learners, "RATES", (0.1,))
+    monkeypatch.setattr(learners, "ROUNDS", 5)
+    monkeypatch.setattr("scisci_gym.recipes.evaluation.resampling.RESAMPLES", 100)
+    learners._candidates.cache_clear()

@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 
 from scisci_gym import Paper
-from scisci_gym.datasets.build import BuildOptions
-from scisci_gym.datasets.build_cli import build_synthetic
-from scisci_gym.datasets.labelling import LabelRules
-from scisci_gym.datasets.synthetic import SyntheticCorpus
 from scisci_gym.envs.episodes import run_sync
 from scisci_gym.envs.registry import make, spec, specs
 from scisci_gym.envs.samples import sample_papers
@@ -27,23 +23,6 @@ ENVIRONMENTS = [env_class.env_id for env_class in specs()]
 def letters(texts) -> np.ndarray:
     """A stand-in for sentence embeddings: how often each letter occurs."""
     return np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
-
-
-@pytest.fixture(scope="module")
-def small_dataset(tmp_path_factory: pytest.TempPathFactory):
-    out = tmp_path_factory.mktemp("data")
-    build_synthetic(SyntheticCorpus(papers=3000, seed=7), out, BuildOptions(LabelRules()), progress=False)
-    return out
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few and small candidates: what they answer in matters, not how well."""
-    monkeypatch.setattr(learners, "STRENGTHS", (0.3,))
-    monkeypatch.setattr(learners, "RATES", (0.1,))
-    monkeypatch.setattr(learners, "ROUNDS", 5)
-    monkeypatch.setattr("scisci_gym.recipes.evaluation.resampling.RESAMPLES", 100)
-    learners._candidates.cache_clear()
 
 
 @pytest.mark.usefixtures("quick")

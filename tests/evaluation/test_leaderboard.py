@@ -1,0 +1,189 @@
+"""A leaderboard: boards by hand, its files, its page with hostile texts, and the command with and without a model."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from tinker_cookbook.eval.benchmarks import BenchmarkBuilder, register
+from typer.testing import CliRunner
+
+from scisci_gym.cli import app
+from scisci_gym.datasets.store import load_card
+from scisci_gym.recipes.evaluation.answers import Answer
+from scisci_gym.recipes.evaluation.board import board, entry
+from scisci_gym.recipes.evaluation.evaluation_page import tables_of, write_page
+from scisci_gym.recipes.evaluation.leaderboard import Leaderboard, LeaderboardOptions, evaluate_all, write_results
+from scisci_gym.recipes.evaluation.leaderboard_text import leaderboard_markdown, leaderboard_tables
+from scisci_gym.recipes.evaluation.public_benchmarks import public_benchmarks
+
+HOSTILE = "<script>alert(1)</script>|x"
+PRIOR = np.full(3, 1 / 3)
+
+
+def answers(predicted: list[str], text: str = "") -> list[Answer]:
+    expected = ["disruptive", "consolidating", "neutral"] * (len(predicted) // 3)
+    return [
+        Answer(f"disruption-v0:W{at}", true, said, text or said, 1.0 if said == true else -1.0, None, 2000 + at % 2)
+        for at, (true, said) in enumerate(zip(expected, predicted, strict=True))
+    ]
+
+
+def test_policies_are_compared_with_the_best_baseline_and_the_base_model() -> None:
+    right = ["disruptive", "consolidating", "neutral"] * 4
+    entries = [
+        entry("weak", "baseline", answers(["disruptive"] * 12), "disruption-v0", PRIOR),
+        entry("strong", "baseline", answers([*right[:9], "", "", ""]), "disruption-v0", PRIOR),
+        entry("base", "base model", answers([""] * 12), "disruption-v0", PRIOR),
+        entry("trained", "run", answers(right), "disruption-v0", PRIOR),
+    ]
+    made = board("disruption-v0", PRIOR, entries)
+    assert made.best_baseline.name == "strong"
+    assert made.best_policy is not None
+    assert made.best_policy.name == "trained"
+    assert [(one.first, one.second) for one in made.versus] == [
+        ("base", "strong"),
+        ("trained", "strong"),
+        ("trained", "base"),
+    ]
+    against_strong = made.versus[1]
+    assert (against_strong.labels.n_only_first_right, against_strong.labels.n_only_second_right) == (3, 0)
+    # Three of twelve answers earn 1 instead of -1.
+    assert against_strong.reward_difference.value == pytest.approx(0.5)
+    # Exact McNemar test of 3 : 0.
+    assert against_strong.labels.mcnemar_p == pytest.approx(0.25)
+
+
+def test_entries_on_different_examples_are_refused() -> None:
+    one = entry("one", "baseline", answers(["neutral"] * 6), "disruption-v0", PRIOR)
+    other = entry("other", "run", answers(["neutral"] * 9), "disruption-v0", PRIOR)
+    with pytest.raises(ValueError, match="different examples of disruption-v0"):
+        board("disruption-v0", PRIOR, [one, other])
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command_without_a_model_prints_baselines_and_says_so(small_dataset: Path, tmp_path: Path) -> None:
+    arguments = ["eval", "--all", "--dataset", str(small_dataset), "--out", str(tmp_path / "out")]
+    arguments += ["--env", "disruption-v0", "--env", "cd-forecast-v0", "--max-examples", "30"]
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    assert "No model took part: baselines only" in " ".join(done.output.split())
+    assert max(map(len, done.output.split("written to")[0].splitlines())) <= 80
+    for name in ("majority class", "TF-IDF + logistic", "TF-IDF + ridge", "macro-F1", "mean reward"):
+        assert name in done.output
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert found["dataset"]["content_hash"] == load_card(small_dataset)["content_hash"]
+    assert found["made"]["options"]["max_examples"] == 30
+    assert {each["env"]: each["n"] for each in found["environments"]} == {"disruption-v0": 30, "cd-forecast-v0": 30}
+    rows = (tmp_path / "out" / "predictions" / "disruption-v0" / "00.jsonl").read_text().splitlines()
+    assert json.loads(rows[0])["entry"] == "majority class"
+    assert len(rows) == 31
+    markdown = (tmp_path / "out" / "leaderboard.md").read_text()
+    value = found["environments"][0]["entries"][-1]["outcome"]["scores"]["macro_f1"]["value"]
+    assert f"| TF-IDF + logistic | {value:.3f} [" in markdown
+    for name in ("leaderboard.svg", "leaderboard.png", "evaluation.html"):
+        assert (tmp_path / "out" / name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--all"], "--all needs --dataset"),
+        ([], "either the folder of a run"),
+        (["--all", "--dataset", "nowhere"], "nowhere"),
+        (["--all", "--dataset", "nowhere", "--public", "gsm8k"], "--public goes with a single run"),
+        (["nowhere"], "nowhere is not a run"),
+        (["nowhere", "--model", "x"], "--model goes with --all"),
+        (["--all", "--dataset", "nowhere", "--embeddings", "./no-such-model"], "embeddings"),
+    ],
+)
+def test_wrong_arguments_are_explained(arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(app, ["eval", *arguments])
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("quick")
+def test_environments_that_cannot_be_served(small_dataset: Path, tmp_path: Path) -> None:
+    """Papers without CD index and citation percentile: no pairs, no numbers, no hits."""
+    from scisci_gym.datasets.store import load_papers, save_dataset
+
+    rows = {
+        part: [type(paper).from_row({**paper.to_row(), "cd_index": None}) for paper in load_papers(small_dataset, part)]
+        for part in ("train", "validation", "test")
+    }
+    folder = tmp_path / "data"
+    saved = save_dataset(folder, rows)
+    card = {**load_card(small_dataset), "content_hash": saved.content_hash}
+    (folder / "card.json").write_text(json.dumps(card))
+    options = LeaderboardOptions(str(folder), tmp_path, ("cd-forecast-v0",))
+    with pytest.raises(ValueError, match="cannot serve cd-forecast-v0"):
+        evaluate_all(options)
+    result = evaluate_all(LeaderboardOptions(str(folder), tmp_path, max_examples=12))
+    assert {"cd-forecast-v0", "disruption-pairwise-v0"} <= set(result.skipped)
+    assert "disruption-v0" in {each.env_id for each in result.boards}
+
+
+def test_texts_of_papers_and_models_are_escaped(small_dataset: Path, tmp_path: Path) -> None:
+    from scisci_gym.datasets.store import load_papers
+
+    papers = [paper for paper in load_papers(small_dataset, "test") if paper.disruption_label]
+    found = [
+        Answer(f"disruption-v0:{p.openalex_id}", str(p.disruption_label), "", HOSTILE, -1.0, None, p.publication_year)
+        for p in papers
+    ]
+    entries = [
+        entry("majority class", "baseline", found, "disruption-v0", PRIOR),
+        entry(HOSTILE, "run", found, "disruption-v0", PRIOR, sampled=found, notes=[HOSTILE]),
+    ]
+    options = LeaderboardOptions(str(small_dataset), tmp_path)
+    card = load_card(small_dataset)
+    made = board("disruption-v0", PRIOR, entries)
+    result = Leaderboard(options, (made,), {}, card, {"public": {"split": "test", HOSTILE: {"problem": HOSTILE}}})
+    (tmp_path / "flips.json").write_text(json.dumps({"split": "test", "challengers": {HOSTILE: {"n": 1}}}))
+    (tmp_path / "consistency.json").write_text(json.dumps({"split": "validation", "never shown": 1}))
+    whole = write_results(result, tmp_path / "leaderboard.json")
+    page = write_page(result, tmp_path / "evaluation.html", whole["made"]).read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "Under challenge" in page
+    assert "never shown" not in page
+    assert not [line for line in page.splitlines() if 'src="http' in line or 'href="http' in line]
+    assert "|x" not in leaderboard_markdown(result, "command").replace("\\|x", "")
+    console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console.print(leaderboard_tables(result))
+    assert "alert(1)" in console.export_text()
+
+
+def test_results_of_any_shape_become_tables() -> None:
+    score = {"value": 0.5, "low": 0.25, "high": None}
+    rows = {"truth": {"n": 3, "after": score}, "wrong": {"n": 4, "after": score}}
+    assert tables_of({"split": "test", "arms": {"scripted": rows}}) == [
+        ("", ["", ""], [["split", "test"]]),
+        (
+            "arms: scripted",
+            ["", "n", "after"],
+            [["truth", "3", "0.500 [0.250, -]"], ["wrong", "4", "0.500 [0.250, -]"]],
+        ),
+    ]
+
+
+class Unreachable(BenchmarkBuilder):
+    name = "scisci_unreachable"
+
+    def make_envs(self, renderer, config):
+        raise ConnectionError("no network\nsecond line")
+
+
+def test_public_benchmarks_that_cannot_run_are_reported(tmp_path: Path) -> None:
+    register(Unreachable())
+    names = ["scisci_unreachable", "scisci_no_such_benchmark"]
+    found = asyncio.run(public_benchmarks(names, None, None, tmp_path, max_tokens=4))  # pyright: ignore
+    first, second = found["benchmarks"].values()
+    assert (first["score"], first["problem"]) == (None, "ConnectionError: no network")
+    assert "scisci_no_such_benchmark" in second["problem"]
+    assert found["versions"]["tinker-cookbook"]
