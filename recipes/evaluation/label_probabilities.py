@@ -72,15 +72,14 @@ async def kept_label_probabilities(
 ) -> np.ndarray:
     """`label_probabilities`, some examples at a time; what the file at `path` holds is not asked for again."""
     known: dict[str, list[float]] = {}
-    if path.is_file():
-        for line in path.read_text().splitlines():
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError:
-                # The last line of a run that was killed while it wrote; its examples are asked again.
-                continue
-            known[row["example_id"]] = row["probabilities"]
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file():
+        text = path.read_text()
+        # A kill may have cut the last line short; the next one would be appended to it.
+        whole = text[: text.rfind("\n") + 1]
+        known = {row["example_id"]: row["probabilities"] for row in map(json.loads, whole.splitlines())}
+        if whole != text:
+            path.write_text(whole)
     missing = [env for env in envs if env.example_id not in known]
     for start in range(0, len(missing), CHUNK):
         chunk = missing[start : start + CHUNK]
