@@ -20,7 +20,7 @@ def forecasts(seed: int, n: int, kinds: int) -> tuple[np.ndarray, np.ndarray]:
     return stated, np.minimum(truth, kinds - 1)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(20, 80), st.integers(2, 4))
 def test_scores_equal_scikit_learn(seed: int, n: int, kinds: int) -> None:
     stated, truth = forecasts(seed, n, kinds)
@@ -55,6 +55,7 @@ def test_scores_equal_scikit_learn(seed: int, n: int, kinds: int) -> None:
         assert areas.ordinal_auroc.value == pytest.approx(np.mean(pairs))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 3)), min_size=2, max_size=30))
 def test_weighted_area_with_ties_equals_scikit_learn(rows: list[tuple[int, bool, int]]) -> None:
     scores, positive, weights = (np.array(column) for column in zip(*rows, strict=True))

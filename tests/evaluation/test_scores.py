@@ -2,15 +2,19 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef
+from sklearn.utils.class_weight import compute_sample_weight
 
+from scisci_gym.recipes.evaluation import confusion
 from scisci_gym.recipes.evaluation.scores import score
 
 LABELS = ["a", "b", "c"]
 
 
+@pytest.mark.filterwarnings("ignore:y_pred contains classes:UserWarning")
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, ""])), min_size=1, max_size=60))
 def test_equal_to_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     truth, predicted = [t for t, _ in pairs], [p for _, p in pairs]
@@ -21,6 +25,12 @@ def test_equal_to_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     assert ours.mcc.value == pytest.approx(matthews_corrcoef(truth, predicted))
     for one in (ours.accuracy, ours.macro_f1):
         assert 0 <= one.low <= one.high <= 1
+    weights = compute_sample_weight("balanced", truth)
+    assert ours.balanced.accuracy.value == pytest.approx(balanced_accuracy_score(truth, predicted))
+    theirs = f1_score(truth, predicted, labels=LABELS, average="macro", zero_division=0, sample_weight=weights)
+    assert ours.balanced.macro_f1.value == pytest.approx(theirs)
+    theirs = matthews_corrcoef(truth, predicted, sample_weight=weights)
+    assert ours.balanced.mcc.value == pytest.approx(theirs, abs=1e-5)
 
 
 def test_by_hand() -> None:
@@ -40,17 +50,24 @@ def test_a_constant_answer_gets_what_theory_says() -> None:
 
 
 def test_intervals_cover_at_the_stated_rate() -> None:
-    """Answers right with probability 0.7: the interval of the accuracy holds 0.7 about 95 times of 100."""
+    """Uneven classes, answers with known probabilities: each interval holds the score of endless answers about 95 times
+    of 100."""
+    shares = np.array([0.5, 0.3, 0.2])
+    given = np.array([[0.7, 0.2, 0.1, 0.0], [0.2, 0.6, 0.1, 0.1], [0.3, 0.2, 0.5, 0.0]])
+    endless = (shares[:, None] * given)[None]
+    names = ("accuracy", "macro_f1", "mcc", "balanced_accuracy")
+    truths = {name: float(getattr(confusion, name)(endless)[0]) for name in names}
     rng = np.random.default_rng(0)
-    trials, covered = 300, 0
+    trials, covered = 400, dict.fromkeys(names, 0)
     for trial in range(trials):
-        truth = rng.choice(LABELS, 200)
-        wrong = np.array([LABELS[(LABELS.index(t) + 1) % 3] for t in truth])
-        predicted = np.where(rng.random(200) < 0.7, truth, wrong)
-        interval = score(truth.tolist(), predicted.tolist(), LABELS, seed=trial).accuracy
-        covered += interval.low <= 0.7 <= interval.high
-    # Three standard deviations of a binomial around 95 %.
-    assert 0.91 <= covered / trials <= 0.99
+        counts = rng.multinomial(300, endless.ravel())
+        cells = [(LABELS[cell // 4], [*LABELS, ""][cell % 4]) for cell in np.repeat(np.arange(12), counts)]
+        truth, predicted = (list(column) for column in zip(*cells, strict=True))
+        found = score(truth, predicted, LABELS, seed=trial)
+        scores = (found.accuracy, found.macro_f1, found.mcc, found.balanced.accuracy)
+        for name, one in zip(names, scores, strict=True):
+            covered[name] += one.low <= truths[name] <= one.high
+    assert all(0.92 <= count / trials <= 0.98 for count in covered.values()), covered
 
 
 def test_bootstrap_equals_resampling_examples() -> None:
