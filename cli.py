@@ -59,6 +59,9 @@ ENGINE_COMMANDS = {
         "recipes.cli:init_model",
         "Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.",
     ),
+    "export": LazyCommand(
+        "recipes.export:export", "Write a checkpoint as a peft adapter or as merged weights; push it to the hub."
+    ),
 }
 
 app = lazy_group(COMMANDS, no_args_is_help=True, pretty_exceptions_show_locals=False)

@@ -31,6 +31,8 @@ from .lora import ALPHA, LoraSpec
 
 KINDS = ("weights", "sampler_weights")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")
+WEIGHTS_FILE, CONFIG_FILE = ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")
+"""What peft reads."""
 _PEFT_PREFIX = "base_model.model."
 
 
@@ -99,10 +101,15 @@ class Checkpoint:
 
 
 class CheckpointStore:
-    """All checkpoints under one folder; several lives of a server can share it, one at a time."""
+    """All checkpoints under one folder; several lives of a server can share it, one at a time.
 
-    def __init__(self, root: Path) -> None:
+    With `read_only` the folder is left as it is: a server may be writing there.
+    """
+
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self.root = root
+        if read_only:
+            return
         root.mkdir(parents=True, exist_ok=True)
         for leftover in root.glob("*/*/.writing-*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -133,10 +140,8 @@ class CheckpointStore:
         aside = final.parent / f".writing-{uuid.uuid4().hex}"
         aside.mkdir()
         try:
-            _write(
-                aside / "adapter_model.safetensors", lambda p: save_file(_peft_tensors(adapter), p, {"format": "pt"})
-            )
-            _write_json(aside / "adapter_config.json", _peft_config(adapter, base_folder))
+            _write(aside / WEIGHTS_FILE, lambda p: save_file(_peft_tensors(adapter), p, {"format": "pt"}))
+            _write_json(aside / CONFIG_FILE, _peft_config(adapter, base_folder))
             if optimizer is not None:
                 _write(aside / "optimizer.safetensors", lambda p: save_file(optimizer, p))
             _write_json(aside / "checkpoint.json", asdict(info))
@@ -163,7 +168,7 @@ class CheckpointStore:
     def load(self, path: CheckpointPath) -> Checkpoint:
         info = self.info(path)
         folder = self.folder(path)
-        tensors = _layer_tensors(load_file(folder / "adapter_model.safetensors"))
+        tensors = _layer_tensors(load_file(folder / WEIGHTS_FILE))
         optimizer = load_file(folder / "optimizer.safetensors") if info.has_optimizer else None
         return Checkpoint(info, tensors, optimizer)
 
