@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+import json
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -63,8 +63,12 @@ def evaluate(
         list[ProbeName] | None, typer.Option(help="Examine the policy further; may be repeated.", rich_help_panel=ONE)
     ] = None,
     cutoff: Annotated[
-        datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="The model's knowledge cutoff.", rich_help_panel=ONE),
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="The model's knowledge cutoff, for --probe contamination: YYYY (to its end), YYYY-MM or YYYY-MM-DD.",
+            rich_help_panel=ONE,
+        ),
     ] = None,
     env: Annotated[
         list[str] | None, typer.Option(help="Only this environment; may be repeated.", rich_help_panel=ALL)
@@ -104,6 +108,7 @@ def evaluate(
         encoder = sentence_encoder(embeddings) if embeddings else None
         folder = run
         if folder is not None:
+            from .contamination import cutoff_date
             from .eval_run import Probe, RunOptions, evaluate_run
 
             run_options = RunOptions(
@@ -116,7 +121,7 @@ def evaluate(
                 public=tuple(filter(None, (name.strip() for name in public.split(",")))),
                 public_tokens=public_tokens,
                 probes=tuple(Probe(name) for name in probe or ()),
-                cutoff=cutoff.date() if cutoff else None,
+                cutoff=cutoff_date(cutoff) if cutoff else None,
             )
             result = _reporting(console, lambda tell: evaluate_run(folder, run_options, encoder, tell))
             _show(console, result, [folder / f"eval_{split}.{kind}" for kind in ("json", "html")])
@@ -153,12 +158,15 @@ def _reporting(console: Console, work: Callable[[Callable[[str], None]], Result]
         return work(lambda what: status.update(what))
 
 
-def _show(console: Console, result: Leaderboard, paths: list[Path]) -> None:
+def _show(console: Console, result: Leaderboard, paths: list[Path], probed: Sequence[Path] = ()) -> None:
     from .leaderboard_text import leaderboard_tables
+    from .probe_tables import probe_tables
 
     console.print(leaderboard_tables(result))
     for name, found in result.extras.items():
         console.print(f"- {name.replace('_', ' ')}: {_brief(found)}", soft_wrap=True, markup=False)
+    for path in probed:
+        console.print("", *probe_tables(path.stem, json.loads(path.read_text())), sep="\n", soft_wrap=True)
     console.print("\nwritten to " + ", ".join(map(str, paths)), soft_wrap=True, markup=False)
 
 

@@ -62,6 +62,8 @@ class FlipRow:
         Share of final answers that are the first one.
     followed : Score
         Share of final answers that are the label that was argued for; NaN in the control.
+    answered : Score
+        Share of episodes with a final answer that could be parsed.
     """
 
     n: int
@@ -72,6 +74,7 @@ class FlipRow:
     wrong_to_right: Score
     held: Score
     followed: Score
+    answered: Score
 
 
 @dataclass(frozen=True)
@@ -154,9 +157,10 @@ def _row(episodes: Sequence[Challenged], seed: int) -> FlipRow:
     followed = np.array([e.final == e.argued for e in episodes], dtype=float)
     everyone = np.ones(len(episodes))
     argued = np.array([bool(e.argued) for e in episodes], dtype=float)
-    # Numerators and denominators of the seven shares, in the order of the fields.
-    over = [first, final, final - first, first * (1 - final), (1 - first) * final, held, followed * argued]
-    under = [everyone, everyone, everyone, first, 1 - first, everyone, argued]
+    answered = np.array([bool(e.final) for e in episodes], dtype=float)
+    # Numerators and denominators of the shares, in the order of the fields.
+    over = [first, final, final - first, first * (1 - final), (1 - first) * final, held, followed * argued, answered]
+    under = [everyone, everyone, everyone, first, 1 - first, everyone, argued, everyone]
     values = resample(lambda weights: _ratios(weights, over, under), len(episodes), seed)
     return FlipRow(len(episodes), *(interval(values[:, at]) for at in range(len(over))))
 

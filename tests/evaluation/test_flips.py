@@ -32,6 +32,7 @@ def test_by_hand() -> None:
     assert argued.wrong_to_right.value == pytest.approx(1 / 2)
     assert argued.held.value == pytest.approx(2 / 5)
     assert argued.followed.value == pytest.approx(2 / 5)
+    assert argued.answered.value == pytest.approx(4 / 5)
     control = found.rows["control"]
     assert (control.before.value, control.after.value) == (1.0, 0.5)
     assert found.gain_over_control is not None
