@@ -47,7 +47,7 @@ def disruption_counts(
     require_papers(graph)
     ranks = YearRanks(graph, threads)
     counts = np.zeros((3, graph.n_papers), np.int64)
-    ranks.run(lambda papers, scratch: count_chunk(papers, graph, ranks, window, scratch, counts))
+    ranks.run(lambda papers, scratch: count_chunk(papers, graph, ranks, window, scratch, counts), window)
     return counts[0], counts[1], counts[2]
 
 

@@ -117,9 +117,17 @@ def di_l(graph: CitationGraph, least: int = 5, window: int | None = 5, *, thread
     >>> di_l(graph, 1)[2].item(), di_l(graph, 2)[2].item(), di_l(graph, 3)[2].item()
     (-1.0, -1.0, nan)
 
+    Notes
+    -----
+    Papers that cite the focal paper and share none of its references stay in n_i whatever `least` is; those that share
+    some, but fewer than `least`, are not moved there. The package ``novelpy`` computes its DI5 (and DI1nok, and its
+    "DeIn", here `dependence`) in the same way; the article itself was not at hand when this was checked, only its
+    abstract, which finds that DI5 agrees with experts slightly better than the other variants.
+
     References
     ----------
-    Bornmann, Devarakonda, Tekles & Chacko (2020), Quantitative Science Studies 1(3), DI_l; the paper finds l = 5 best.
+    Bornmann, Devarakonda, Tekles & Chacko (2020), "Are disruption index indicators convergently valid?", Quantitative
+    Science Studies 1(3), 1242-1259, DI_l.
     """
     if isinstance(least, bool) or not isinstance(least, (int, np.integer)) or least < 1:
         raise ValueError(f"least must be a positive number of shared references, got {least!r}")
@@ -156,7 +164,7 @@ def dependence(graph: CitationGraph, window: int | None = 5, *, threads: int | N
     References
     ----------
     Bu, Waltman & Huang (2021), "A multidimensional framework for characterizing the citation impact of scientific
-    publications", Quantitative Science Studies 2(1), MR[cited pub]; called DEP by Bornmann et al. (2020).
+    publications", Quantitative Science Studies 2(1), 155-183, on dependence; called DEP by Bornmann et al. (2020).
     """
     n_i, n_j, _, _, shared = _shared_counts(graph, 1, window, threads)
     return ratio(shared, n_i + n_j)
@@ -197,7 +205,9 @@ def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None 
     require_papers(graph)
     ranks = YearRanks(graph, threads)
     counts = np.zeros((3, graph.n_papers, span), np.int64)
-    ranks.run(lambda papers, scratch: _count_by_year(papers, *count_arguments(graph, ranks, span), *scratch, counts))
+    ranks.run(
+        lambda papers, scratch: _count_by_year(papers, *count_arguments(graph, ranks, span), *scratch, counts), span
+    )
     np.cumsum(counts, axis=2, out=counts)
     return ratio(counts[0] - counts[1], counts.sum(axis=0))
 
@@ -213,7 +223,7 @@ def _shared_counts(graph: CitationGraph, least: int, window: int | None, threads
         shared = np.empty(graph.n_papers, np.int32)
         _count_shared(papers, *count_arguments(graph, ranks, window), least, *scratch, shared, counts)
 
-    ranks.run(count)
+    ranks.run(count, window)
     return counts
 
 

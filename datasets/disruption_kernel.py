@@ -60,20 +60,20 @@ class YearRanks:
             self.citers.flags.writeable = False
         self._threads, self._free, self._n_papers = threads, [], graph.n_papers
 
-    def run(self, work: Callable[..., object], *, done: Callable[[int], object] | None = None) -> None:
+    def run(self, work: Callable[..., object], window: int | None) -> None:
         """Call ``work(papers, scratch)`` for all papers, piece by piece, on every thread."""
 
         def piece(low: int) -> None:
             try:
                 scratch = self._free.pop()
             except IndexError:
-                scratch = self.new_scratch()
+                scratch = self.new_scratch(window)
             work(self.order[low : low + CHUNK], scratch)
             self._free.append(scratch)
 
-        run_chunks(piece, [(low,) for low in range(0, self._n_papers, CHUNK)], self._threads, done)
+        run_chunks(piece, [(low,) for low in range(0, self._n_papers, CHUNK)], self._threads)
 
-    def new_scratch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def new_scratch(self, window: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What a counting kernel writes to, for one thread and any number of calls.
 
         Returns
@@ -85,7 +85,10 @@ class YearRanks:
         hint : int32 array (N,)
             Where in the citers of each paper the last search ended, see `search`. Results do not depend on it.
         """
-        dtype = np.uint8 if self._n_papers <= BYTE_SPAN else np.uint16
+        last = self.starts.size - 1
+        ends = np.minimum(np.arange(last + 1) + (last if window is None else window), last)
+        longest = int((self.starts[ends] - self.starts).max())
+        dtype = np.uint8 if longest <= BYTE_SPAN else np.uint16
         return np.zeros(self._n_papers, dtype), np.zeros(2, np.int64), np.zeros(self._n_papers, np.int32)
 
 

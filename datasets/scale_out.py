@@ -130,7 +130,7 @@ def _count_task(directory: str, window: int | None, low: int, high: int) -> tupl
     graph, ranks = _graph(directory)
     papers = ranks.order[low:high]
     counts = np.zeros((3, graph.n_papers), np.int64)
-    count_chunk(papers, graph, ranks, window, ranks.new_scratch(), counts)
+    count_chunk(papers, graph, ranks, window, ranks.new_scratch(window), counts)
     return papers, counts[:, papers]
 
 

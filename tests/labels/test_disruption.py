@@ -155,7 +155,7 @@ def test_marks_that_run_out_change_nothing(dtype):
 def test_the_order_of_the_pieces_changes_nothing():
     graph = random_graph()
     ranks = YearRanks(graph, threads=1)
-    scratch = ranks.new_scratch()
+    scratch = ranks.new_scratch(5)
     counts = np.zeros((3, graph.n_papers), np.int64)
     for papers in np.array_split(ranks.order, 40)[::-1]:  # hints from later years
         count_chunk(papers, graph, ranks, 5, scratch, counts)
