@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -97,6 +98,9 @@ def evaluate(
 
     def act() -> None:
         from .embeddings import sentence_encoder
+
+        # The cookbook still calls SDK methods that are on their way out; nothing a user could do about it.
+        warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
 
         only_all = {"--env": env, "--run": runs, "--model": model, "--renderer": renderer, "--env-options": env_options}
         only_one = {"--public": public, "--probe": probe, "--cutoff": cutoff}

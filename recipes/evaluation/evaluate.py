@@ -60,7 +60,8 @@ class Policy:
 
     def client(self, task: Task) -> tinker.SamplingClient:
         """A client that samples from it; the engine must be open."""
-        return tinker.ServiceClient().create_sampling_client(base_model=task.model_name, model_path=self.sampler_path)
+        service = tinker.ServiceClient()
+        return service.create_sampling_client(base_model=task.model_name, model_path=self.sampler_path).result()
 
 
 @dataclass

@@ -51,7 +51,7 @@ async def label_probabilities(
         conversation = [*prompt, Message(role="assistant", content=answer)]
         tokens, weights = renderer.build_supervised_example(conversation)
         async with turn:
-            found = await client.compute_logprobs_async(tokens)
+            found = await client.compute_logprobs(tokens)
         return sum(value for value, weight in zip(found, weights.tolist(), strict=True) if weight and value is not None)
 
     prompts = [await env.initial_observation() for env in envs]

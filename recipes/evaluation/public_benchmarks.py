@@ -94,7 +94,7 @@ async def _one(
     except BenchmarkNotFoundError as error:
         return PublicResult(name, problem=str(error))
     except Exception as error:  # Whatever a benchmark's own loader raises: no network, no access, another format.
-        logger.warning("public benchmark %s could not be run", name, exc_info=True)
+        logger.info("public benchmark %s could not be run", name, exc_info=True)
         return PublicResult(name, problem=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
     return PublicResult(
         name,

@@ -34,7 +34,7 @@ class KnownClient:
     def __init__(self, belief):
         self.belief, self.asked = belief, 0
 
-    async def compute_logprobs_async(self, tokens):
+    async def compute_logprobs(self, tokens):
         self.asked += 1
         text = bytes(tokens.to_ints()[:-1]).decode()
         title = text.splitlines()[1]
