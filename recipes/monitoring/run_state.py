@@ -99,9 +99,9 @@ def read_state(folder: str | Path, stale_after: float = STALE_AFTER) -> RunState
 
 
 def read_evaluations(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """What `scisci-gym eval` wrote into a run's folder: split -> its JSON."""
-    paths = sorted(Path(folder).glob(EVALUATIONS))
-    return {path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in paths}
+    """What `scisci-gym eval` wrote into a run's folder about its policy: split -> its JSON."""
+    found = {path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in Path(folder).glob(EVALUATIONS)}
+    return {split: evaluation for split, evaluation in sorted(found.items()) if "policy" in evaluation}
 
 
 def _about_status(status: str, record: Mapping[str, Any], silent: float | None, step: int) -> list[Alarm]:
