@@ -49,7 +49,7 @@ $(NEXT): | setup
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --target $(NEXT) tinker-cookbook==0.6.1
 
 test-next: $(NEXT)
-	@PYTHONPATH=$(CURDIR)/$(NEXT) $(BIN)/python -m pytest tests/recipes tests/engine/test_cookbook.py tests/envs/test_groups.py \
+	@PYTHONPATH=$(CURDIR)/$(NEXT) $(BIN)/python -m pytest tests/recipes tests/engine/test_cookbook.py tests/engine/test_stock_recipes.py tests/envs/test_groups.py \
 		tests/envs/test_benchmarks.py tests/envs/test_training.py
 
 clean:
