@@ -97,7 +97,7 @@ def facts_of(state: RunState) -> list[tuple[str, str]]:
     ]
     for at in record.get("resumptions", []):
         changed = ", ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in at["changed"].items())
-        was = f"{at['started']} at step {at['from_step']}, after it was {at['was']}"
+        was = f"{at['started']}, after it was {at['was']} with {at.get('updates_before', '?')} updates made"
         rows.append(("Resumed", f"{was}; changed: {changed}" if changed else was))
     return rows
 

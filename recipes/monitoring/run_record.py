@@ -37,7 +37,8 @@ def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: st
     """Write `run.json` into a run's folder before anything starts, and return what it holds.
 
     A folder that has one already is resumed: `started` stays, and `resumptions` gets an entry with the time, what had
-    become of the run (``killed`` where nobody had written an end), and options that differ from before.
+    become of the run (``killed`` where nobody had written an end), the updates it had made when last seen (training
+    goes on from the last checkpoint, which may be before that), and options that differ from before.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str
         "started": record["started"],
         "was": was,
         "ended_before": before.get("ended") or (heartbeat or {}).get("time"),
-        "from_step": (heartbeat or {}).get("step"),
+        "updates_before": (heartbeat or {}).get("step"),
         "revision": record["revision"],
         "command": record["command"],
         "changed": differences(before["config"], record["config"]),

@@ -96,7 +96,7 @@ def _remaining(state: RunState) -> float | None:
     if state.status != "running" or state.heartbeat is None or not state.total:
         return None
     resumed = state.record.get("resumptions") or [{}]
-    made = state.step - (resumed[-1].get("from_step") or 0)
+    made = state.step - (resumed[-1].get("updates_before") or 0)
     taken = (datetime.now(UTC) - datetime.fromisoformat(state.heartbeat["started"])).total_seconds()
     return taken / made * (state.total - state.step) if made > 0 else None
 

@@ -77,7 +77,7 @@ def test_a_resumed_run_keeps_its_start_and_lists_its_resumptions(config) -> None
     record = read_run_record(folder)
     assert record["started"] == "2026-01-01T00:00:00+00:00"
     (resumption,) = record["resumptions"]
-    assert (resumption["was"], resumption["from_step"]) == ("finished", 2)
+    assert (resumption["was"], resumption["updates_before"]) == ("finished", 2)
     assert resumption["changed"] == {"lora_rank": [4, 8]}
     assert record["config"]["lora_rank"] == 8
     assert list(read_register(folder.parent)) == ["one"], "one entry, however often it is resumed"
