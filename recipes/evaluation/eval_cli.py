@@ -60,6 +60,14 @@ def evaluate(
         str, typer.Option(help="Public benchmarks of the cookbook, such as gsm8k,mmlu_pro.", rich_help_panel=ONE)
     ] = "",
     public_tokens: Annotated[int, typer.Option(help="Longest answer there.", rich_help_panel=ONE)] = 2048,
+    inspect: Annotated[
+        str,
+        typer.Option(
+            metavar="TASKS",
+            help="Inspect tasks, such as inspect_evals/gpqa_diamond,scisci_gym/novelty.",
+            rich_help_panel=ONE,
+        ),
+    ] = "",
     probe: Annotated[
         list[ProbeName] | None, typer.Option(help="Examine the policy further; may be repeated.", rich_help_panel=ONE)
     ] = None,
@@ -103,7 +111,7 @@ def evaluate(
         warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
 
         only_all = {"--env": env, "--run": runs, "--model": model, "--renderer": renderer, "--env-options": env_options}
-        only_one = {"--public": public, "--probe": probe, "--cutoff": cutoff}
+        only_one = {"--public": public, "--inspect": inspect, "--probe": probe, "--cutoff": cutoff}
         if all_envs == (run is not None):
             raise ValueError("give either the folder of a run, or --all --dataset DIR for a leaderboard")
         wrong = [name for name, given in (only_one if all_envs else only_all).items() if given]
@@ -124,11 +132,14 @@ def evaluate(
                 label_probabilities=label_probabilities,
                 public=tuple(filter(None, (name.strip() for name in public.split(",")))),
                 public_tokens=public_tokens,
+                inspect=tuple(filter(None, (name.strip() for name in inspect.split(",")))),
                 probes=tuple(Probe(name) for name in probe or ()),
                 cutoff=cutoff_date(cutoff) if cutoff else None,
             )
             result = _reporting(console, lambda tell: evaluate_run(folder, run_options, encoder, tell))
-            _show(console, result, [folder / f"eval_{split}.{kind}" for kind in ("json", "html")])
+            probed = [folder / f"{name}.json" for name in run_options.probes]
+            written = [folder / f"eval_{split}.{kind}" for kind in ("json", "html")]
+            _show(console, result, [*written, *probed], probed)
             return
         if dataset is None:
             raise ValueError("--all needs --dataset DIR, a folder that `scisci-gym build` wrote")
@@ -176,6 +187,9 @@ def _show(console: Console, result: Leaderboard, paths: list[Path], probed: Sequ
 
 def _brief(found: dict) -> str:
     """A layer in one line."""
+    if "tasks" in found:
+        named = ((one["task"], next(iter(one["metrics"].items())), one["samples"]) for one in found["tasks"])
+        return "; ".join(f"{task} {name} {value:.3f} (n = {n:,})" for task, (name, value), n in named)
     if "benchmarks" not in found:
         return ", ".join(f"{name.rpartition('/')[2]} {value:.3f}" for name, value in found.items())
     parts = []

@@ -18,6 +18,7 @@ from ...envs.registry import spec
 from ..engines import open_engine
 from ..monitoring.atomic_files import write_json_atomically
 from ..monitoring.recorded import describe_run
+from .board import board
 from .consistency import consistency_report
 from .contamination import contamination_report
 from .contestants import Asked, Contestant, ask_contestant, run_contestant
@@ -26,7 +27,8 @@ from .examination import Examination, plain
 from .features import Encoder
 from .flips import flip_report
 from .held_out_nll import held_out_nll_builder
-from .leaderboard import Leaderboard, LeaderboardOptions, make_board
+from .inspect_tasks_run import run_inspect, tasks_of
+from .leaderboard import Leaderboard, LeaderboardOptions, baseline_entries, policy_entry
 from .public_benchmarks import public_benchmarks
 
 PUBLIC_TOKENS = 2048
@@ -59,6 +61,8 @@ class RunOptions:
         Benchmarks of the cookbook's registry.
     public_tokens : int
         Longest answer there.
+    inspect : tuple of str
+        Inspect tasks, ours or public ones; answers are as long as in `public`. They are asked anew at every call.
     probes : tuple of Probe
     cutoff : date or None
         The model's knowledge cutoff, for the contamination probe.
@@ -72,6 +76,7 @@ class RunOptions:
     label_probabilities: bool = False
     public: tuple[str, ...] = ()
     public_tokens: int = PUBLIC_TOKENS
+    inspect: tuple[str, ...] = ()
     probes: tuple[Probe, ...] = ()
     cutoff: date | None = None
 
@@ -109,11 +114,13 @@ def evaluate_run(
         sampled=True,
         engine=options.engine,
     )
+    # Before the engine is opened: sessions that nobody closes complain when their engine is gone for long.
+    prior, entries = baseline_entries(task.env, shared, encoder, report)
     with open_engine(contestant.engine, contestant.checkpoints, options.seed):
         asked, extras = asyncio.run(_layers(run, contestant, shared, options, report))
-    board = make_board(task.env, shared, [(contestant, asked)], encoder, report)
-    result = Leaderboard(shared, (board,), {}, load_card(task.dataset), extras)
-    policy = board.entries[-1]
+    policy = policy_entry(contestant, asked, prior, options.seed)
+    made = board(task.env, prior, [*entries, policy], options.seed)
+    result = Leaderboard(shared, (made,), {}, load_card(task.dataset), extras)
     assert policy.sampled is not None
     found = {
         "task": vars(task),
@@ -125,7 +132,7 @@ def evaluate_run(
             "greedy": policy.outcome.scores.to_json(),
             "sampled": policy.sampled.scores.to_json(),
         },
-        "baselines": {one.name: one.outcome.scores.to_json() for one in board.entries if one.kind == "baseline"},
+        "baselines": {one.name: one.outcome.scores.to_json() for one in entries},
         **result.to_json(),
     }
     write_json_atomically(run / f"eval_{options.split}.json", plain(found))
@@ -165,6 +172,17 @@ async def _layers(
             keep / "public",
             max_tokens=options.public_tokens,
             max_examples=options.max_examples,
+        )
+    if options.inspect:
+        report(f"Inspect: {', '.join(options.inspect)}")
+        extras["inspect"] = await run_inspect(
+            tasks_of(options.inspect, task.dataset, options.split, task.options),
+            client,
+            model_name=task.model_name,
+            renderer_name=task.renderer_name,
+            folder=keep / "inspect",
+            max_tokens=options.public_tokens,
+            limit=options.max_examples,
         )
     examined = Examination(
         task, client, keep / "probes", options.split, options.max_examples, options.seed, keep / "greedy"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,35 @@ from typing import Any
 import tinker
 
 PACKAGES = ("inspect_ai", "inspect_evals", "scisci_gym", "tinker_cookbook")
+
+
+def tasks_of(names: Sequence[str], dataset: str, split: str, options: Mapping[str, Any]) -> list[Any]:
+    """Names of Inspect tasks, those of ours replaced by tasks over a dataset with the prompt that a policy knows.
+
+    Raises
+    ------
+    ImportError
+        If Inspect is not installed.
+    ValueError
+        If there is no such task of ours; names of others are looked up by Inspect.
+    """
+    try:
+        ours = importlib.import_module("scisci_gym.recipes.evaluation.inspect_tasks")
+    except ImportError as error:
+        raise ImportError("Inspect tasks need inspect-ai: pip install 'scisci-gym[inspect]'") from error
+    known = {name: value for name, value in options.items() if name in ("prompt", "references")}
+    found: list[Any] = []
+    for name in names:
+        package, _, task = name.rpartition("/")
+        if package != "scisci_gym":
+            found.append(name)
+        elif task == "scijudge":
+            found.append(ours.scijudge())
+        elif task in ours.TASKS:
+            found.append(ours.TASKS[task](dataset=dataset, split=split, **known))
+        else:
+            raise ValueError(f"no Inspect task {name}; there are scijudge, {', '.join(sorted(ours.TASKS))}")
+    return found
 
 
 async def run_inspect(
@@ -24,7 +52,6 @@ async def run_inspect(
     max_tokens: int = 1024,
     temperature: float = 0.0,
     limit: int | None = None,
-    dataset: str | None = None,
 ) -> dict[str, Any]:
     """Run Inspect tasks on a sampling client.
 
@@ -38,8 +65,6 @@ async def run_inspect(
         Inspect's logs go here, for ``inspect view``.
     limit : int or None
         First examples of each task.
-    dataset : str or None
-        For tasks of ours: the value of ``SCISCI_GYM_DATASET`` while they run.
 
     Returns
     -------
@@ -66,17 +91,20 @@ async def run_inspect(
         raise ImportError("Inspect tasks need inspect-ai: pip install 'scisci-gym[inspect]'") from error
     folder.mkdir(parents=True, exist_ok=True)
     before = {entry.name for entry in logs.list_eval_logs(str(folder))}
-    config = evaluators.InspectEvaluatorBuilder(
-        tasks=list(tasks),
-        renderer_name=renderer_name,
-        model_name=model_name,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        limit=limit,
-        log_dir=str(folder),
-        log_level="warning",
-    )
-    with _variable("SCISCI_GYM_DATASET", dataset):
+    # Inspect takes a list of names or a list of tasks, not both.
+    by_name = [task for task in tasks if isinstance(task, str)]
+    made = [task for task in tasks if not isinstance(task, str)]
+    for batch in filter(None, (by_name, made)):
+        config = evaluators.InspectEvaluatorBuilder(
+            tasks=batch,
+            renderer_name=renderer_name,
+            model_name=model_name,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            limit=limit,
+            log_dir=str(folder),
+            log_level="warning",
+        )
         await config()(client)
     written = [entry for entry in logs.list_eval_logs(str(folder)) if entry.name not in before]
     found = [_entry(logs.read_eval_log(entry, header_only=True)) for entry in written]
@@ -120,19 +148,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-class _variable:
-    """An environment variable for a while; None leaves it as it is."""
-
-    def __init__(self, name: str, value: str | None):
-        self.name, self.value, self.before = name, value, os.environ.get(name)
-
-    def __enter__(self) -> None:
-        if self.value is not None:
-            os.environ[self.name] = self.value
-
-    def __exit__(self, *_: object) -> None:
-        os.environ.pop(self.name, None)
-        if self.before is not None:
-            os.environ[self.name] = self.before

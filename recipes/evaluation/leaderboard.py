@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...datasets.store import load_card, load_papers
 from ...envs.episodes import run_sync
 from ...envs.registry import spec, specs
@@ -190,6 +192,8 @@ def evaluate_all(
             )
             for env_id in served
         ]
+    # Before any engine is opened: sessions that nobody closes complain when their engine is gone for long.
+    baselines = {env_id: baseline_entries(env_id, options, encoder, report) for env_id in served}
     asked = ask_contestants(
         contestants,
         options.out,
@@ -200,17 +204,12 @@ def evaluate_all(
         with_probabilities=options.label_probabilities,
         report=report,
     )
-    answered = list(zip(contestants, asked, strict=True))
-    boards = [
-        make_board(
-            env_id,
-            options,
-            [(one, answers) for one, answers in answered if one.task.env == env_id],
-            encoder,
-            report,
-        )
-        for env_id in served
-    ]
+    answered = sorted(zip(contestants, asked, strict=True), key=lambda pair: pair[0].kind)
+    boards = []
+    for env_id, (prior, entries) in baselines.items():
+        own = [(one, answers) for one, answers in answered if one.task.env == env_id]
+        policies = [policy_entry(one, answers, prior, options.seed) for one, answers in own]
+        boards.append(board(env_id, prior, [*entries, *policies], options.seed))
     return Leaderboard(options, tuple(boards), skipped, card, {})
 
 
@@ -236,36 +235,35 @@ def servable(options: LeaderboardOptions, wanted: Sequence[str]) -> tuple[list[s
     return served, skipped
 
 
-def make_board(
+def baseline_entries(
     env_id: str,
     options: LeaderboardOptions,
-    policies: Sequence[tuple[Contestant, Asked]],
     encoder: Encoder | None = None,
     report: Callable[[str], None] = lambda _: None,
-) -> Board:
-    """Baselines and policies on one environment."""
+) -> tuple[np.ndarray, list[Entry]]:
+    """The class prior of training, and the baselines of one environment."""
     examples = examples_of(env_id, options.dataset, options.split, max_examples=options.max_examples)
-    prior, seed = examples.prior(), options.seed
-    entries: list[Entry] = []
+    prior, seed, entries = examples.prior(), options.seed, []
     for name in baseline_names(spec(env_id), encoder):
         report(f"{env_id}: {name}")
         answers = run_sync(baseline_answers(examples, name, encoder, seed))
         entries.append(entry(name, "baseline", answers, env_id, prior, seed=seed))
-    for one, asked in sorted(policies, key=lambda pair: pair[0].kind):
-        entries.append(
-            entry(
-                one.policy.name,
-                one.kind,
-                asked.greedy,
-                env_id,
-                prior,
-                seed=seed,
-                source=one.source,
-                sampled=asked.sampled,
-                notes=one.notes,
-            )
-        )
-    return board(env_id, prior, entries, seed)
+    return prior, entries
+
+
+def policy_entry(contestant: Contestant, asked: Asked, prior: np.ndarray, seed: int = 0) -> Entry:
+    """A policy that has answered."""
+    return entry(
+        contestant.policy.name,
+        contestant.kind,
+        asked.greedy,
+        contestant.task.env,
+        prior,
+        seed=seed,
+        source=contestant.source,
+        sampled=asked.sampled,
+        notes=contestant.notes,
+    )
 
 
 def write_results(result: Leaderboard, path: Path) -> dict[str, Any]:
