@@ -128,7 +128,8 @@ def state_path(start: str | None) -> str | None:
 def settle_sft_resume(log_path: str | Path, batches: int) -> None:
     """Make an interrupted SFT run go on where its last checkpoint stands, before the loop reads the records.
 
-    The cookbook's SFT loop (0.5.8 and 0.6.1) saves checkpoint k after update k and writes "batch k" beside it, so a
+    The cookbook's SFT loop (0.5.8 and 0.6.1, nothing sent ahead) saves checkpoint k after update k and writes "batch k"
+    beside it, so a
     resumed run would repeat batch k on weights that have seen it. Here the record is moved on by one batch; and a
     checkpoint whose step was not logged before the run died is left out, so that no step is missing from the metrics.
 

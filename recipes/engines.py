@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 from ..engine import local_engine
 
+Adapter = Literal["lora", "dora"]
+Quantize = Literal["none", "4bit"]
 ENGINE_HELP = "local, hosted, or the URL of a Tinker-compatible service; default: hosted if TINKER_API_KEY is set."
 
 
@@ -29,7 +32,13 @@ def engine_kind(choice: str | None) -> str:
 
 
 @contextmanager
-def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0) -> Iterator[str]:
+def open_engine(
+    choice: str | None,
+    checkpoints: str | Path,
+    seed: int = 0,
+    adapter: Adapter = "lora",
+    quantize: Quantize = "none",
+) -> Iterator[str]:
     """Make a service reachable through the environment variables that the Tinker SDK reads, and yield its kind.
 
     Parameters
@@ -40,14 +49,26 @@ def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0) -> I
         Where a local engine keeps weights and its log; checkpoints of an earlier run are found there again.
     seed : int
         Of a local engine's sampling.
+    adapter, quantize : what a local engine trains, and how it holds the base model
+
+    Raises
+    ------
+    ValueError
+        If DoRA or 4-bit weights are asked of a service that has its own way.
     """
     kind = engine_kind(choice)
+    if kind != "local" and (adapter, quantize) != ("lora", "none"):
+        raise ValueError(
+            f"adapter={adapter} quantize={quantize} are options of the local engine; with --engine {kind} they are up "
+            "to the service (a server of your own: scisci-gym engine serve --adapter dora --quantize 4bit)"
+        )
     if kind == "hosted":
         yield kind
     elif kind == "local":
         folder = Path(checkpoints)
         folder.mkdir(parents=True, exist_ok=True)
-        with local_engine({}, checkpoints=folder, seed=seed, log=folder / "engine.log"):
+        log = folder / "engine.log"
+        with local_engine({}, checkpoints=folder, seed=seed, log=log, adapter=adapter, quantize=quantize):
             yield kind
     else:
         before = {name: os.environ.get(name) for name in ("TINKER_BASE_URL", "TINKER_API_KEY")}
@@ -61,3 +82,33 @@ def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0) -> I
                 os.environ.pop(name, None)
                 if value is not None:
                     os.environ[name] = value
+
+
+class EngineSwitch:
+    """One engine at a time, for runs that may want different ones: opened when it is first needed, kept while nothing
+    changes. A context manager; leaving it closes the last engine."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._settings: tuple[Any, ...] | None = None
+
+    def __enter__(self) -> EngineSwitch:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._stack.close()
+
+    def to(
+        self,
+        choice: str | None,
+        checkpoints: str | Path,
+        seed: int = 0,
+        adapter: Adapter = "lora",
+        quantize: Quantize = "none",
+    ) -> None:
+        """Make an engine with these settings the open one; see `open_engine`."""
+        settings = (choice, str(checkpoints), seed, adapter, quantize)
+        if settings != self._settings:
+            self._stack.close()
+            self._stack.enter_context(open_engine(*settings))
+            self._settings = settings

@@ -7,6 +7,7 @@ from typing import Any
 import chz
 from tinker_cookbook import cli_utils
 
+from .engines import Adapter, Quantize
 from .models import learning_rate_for, renderer_name_for
 from .options import parse_options
 
@@ -25,6 +26,9 @@ class RecipeConfig:
     # A tinker:// path, or the log_path of a run, whose best checkpoint on validation (or last one) is the start.
     load_checkpoint_path: str | None = None
     lora_rank: int = 32
+    # Local engine only. dora: weight-decomposed LoRA; with quantize=4bit (CUDA, bitsandbytes) it is QDoRA.
+    adapter: Adapter = "lora"
+    quantize: Quantize = "none"
     learning_rate: float | None = None
     seed: int = 0
     # Longest answer, in training and validation

@@ -18,14 +18,14 @@ from tinker_cookbook.rl import train
 
 from ..datasets.store import load_card
 from ..envs.groups import OrderMaker, SciSciDatasetBuilder
-from ..envs.order import BalancedOrder
 from .checkpoints import state_path
 from .curriculum import Curriculum, CurriculumOrder
+from .label_balance import Balance, balanced_order
 from .pass_rates import measure_pass_rates
 from .recipe_config import RecipeConfig
 from .rollout_workers import Rollouts, rollout_executor
 from .running import Recipe
-from .validation import validation_builders
+from .validation import held_out_nll, validation_builders
 
 
 @chz.chz
@@ -43,8 +43,9 @@ class CLIConfig(RecipeConfig):
     kl_penalty_coef: float = 0.0
     kl_reference_checkpoint: str | None = None
     remove_constant_reward_groups: bool = False
-    # Which papers when: labels by turns; or easy ones first, by distance from the label boundary or by pass rate.
-    balance_labels: bool = False
+    # Which papers when. Labels by turns (equal), or more often as the policy stops naming them (adaptive); or easy
+    # papers first, by distance from the label boundary or by pass rate.
+    balance_labels: Balance = "off"
     curriculum: Curriculum = "none"
     pass_rate_attempts: int = 8
     # Sampling ahead of training by at most so many updates; None: strictly on-policy.
@@ -56,6 +57,8 @@ class CLIConfig(RecipeConfig):
     rollout_workers: int = 4
     # Validation examples that are sampled like training ones (temperature, one rollout each) at every evaluation.
     held_out: int = 0
+    # At every evaluation also the NLL of the gold answers to validation papers, logged as held_out/nll.
+    held_out_nll: bool = False
     num_groups_to_log: int = 1
 
 
@@ -96,7 +99,7 @@ def build_config(cfg: CLIConfig) -> train.Config:
         stream_minibatch_config=None
         if cfg.num_minibatches is None
         else train.StreamMinibatchConfig(groups_per_batch=cfg.groups_per_batch, num_minibatches=cfg.num_minibatches),
-        evaluator_builders=[*validation_builders(cfg)],
+        evaluator_builders=[*validation_builders(cfg), *([held_out_nll(cfg)] if cfg.held_out_nll else [])],
         eval_every=cfg.eval_every,
         save_every=cfg.save_every,
         num_groups_to_log=cfg.num_groups_to_log,
@@ -123,13 +126,11 @@ def _dataset(cfg: CLIConfig) -> SciSciDatasetBuilder:
 
 
 def _order(cfg: CLIConfig) -> OrderMaker | None:
-    if cfg.curriculum != "none":
-        if cfg.balance_labels:
-            raise ValueError("curriculum and balance_labels exclude each other: one thing decides the order of papers")
-        return CurriculumOrder(cfg.curriculum, cfg.env, cfg.groups_per_batch, cfg.log_path)
-    if cfg.balance_labels:
-        return BalancedOrder(cfg.env)
-    return None
+    if cfg.curriculum == "none":
+        return balanced_order(cfg.balance_labels, cfg.env, cfg.groups_per_batch, cfg.log_path)
+    if cfg.balance_labels != "off":
+        raise ValueError("curriculum and balance_labels exclude each other: one thing decides the order of papers")
+    return CurriculumOrder(cfg.curriculum, cfg.env, cfg.groups_per_batch, cfg.log_path)
 
 
 async def _train(cfg: CLIConfig, config: train.Config) -> None:

@@ -57,7 +57,7 @@ class Recipe(Generic[Config]):
     def main(self, cfg: Config) -> None:
         """Open the engine and train. A configuration that cannot work is refused before anything starts."""
         self.build(cfg)
-        with open_engine(cfg.engine, cfg.checkpoints, cfg.seed):
+        with open_engine(cfg.engine, cfg.checkpoints, cfg.seed, cfg.adapter, cfg.quantize):
             self.run(cfg)
 
     def describe(self, cfg: Config) -> str:

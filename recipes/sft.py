@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Literal
 
 import chz
@@ -28,10 +29,14 @@ from ..envs.base import Example
 from ..envs.groups import renderer_of
 from ..envs.registry import make, spec
 from .checkpoints import settle_sft_resume, state_path
+from .lora_capacity import LoraCapacity, lora_parameters
+from .monitoring.atomic_files import write_json_atomically
 from .recipe_config import RecipeConfig
 from .running import Recipe
+from .validation import held_out_nll
 
 Answers = Literal["gold", "random"]
+CAPACITY = "lora_capacity.json"
 
 
 class ConversationDataset(SupervisedDataset):
@@ -114,6 +119,8 @@ class CLIConfig(RecipeConfig):
     num_epochs: int = 1
     batch_size: int = 48
     max_length: int | None = 32768
+    # Every so many steps: NLL of the gold answers to validation papers, logged as held_out/nll; 0 for never.
+    nll_every: int = 0
     # Checkpoints are validated when training has ended: the loop saves them between its own evaluations.
     save_every: int = 0
 
@@ -144,7 +151,10 @@ def build_config(cfg: CLIConfig) -> train.Config:
         lr_schedule=cfg.lr_schedule,
         num_epochs=cfg.num_epochs,
         save_every=cfg.save_every,
-        eval_every=0,
+        # A step that is sent ahead would be in the checkpoint of the step before it, and be done again after a restart.
+        submit_ahead=0 if cfg.save_every else 1,
+        evaluator_builders=[held_out_nll(cfg)] if cfg.nll_every else [],
+        eval_every=cfg.nll_every,
         infrequent_eval_every=0,
         wandb_project=cfg.wandb_project,
         wandb_name=cfg.wandb_name,
@@ -152,9 +162,20 @@ def build_config(cfg: CLIConfig) -> train.Config:
     )
 
 
+def capacity_of(cfg: CLIConfig, dataset: SupervisedDataset) -> LoraCapacity:
+    """The adapter's parameters beside the completion tokens of one epoch."""
+    weights = [datum.loss_fn_inputs["weights"].data for at in range(len(dataset)) for datum in dataset.get_batch(at)]
+    tokens = sum(weight > 0 for of_one in weights for weight in of_one)
+    return LoraCapacity(lora_parameters(cfg.model_name, cfg.lora_rank), tokens)
+
+
 async def _train(cfg: CLIConfig, config: train.Config) -> None:
+    dataset, _ = config.dataset_builder()
+    capacity = capacity_of(cfg, dataset)
+    print(capacity, flush=True)
+    write_json_atomically(Path(cfg.log_path) / CAPACITY, capacity.to_json())
     if cfg.save_every:
-        settle_sft_resume(cfg.log_path, len(config.dataset_builder()[0]))
+        settle_sft_resume(cfg.log_path, len(dataset))
     await train.main(config)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .catalogue import RECIPES
-from .engines import open_engine
+from .engines import EngineSwitch
 from .evaluation.policy_scores import read_metrics
 from .monitoring.atomic_files import write_json_atomically, write_text_atomically
 from .monitoring.progress import training_progress
@@ -132,17 +131,14 @@ class Sweep:
             self.recipe.build(cfg)
         self.out.mkdir(parents=True, exist_ok=True)
         done: list[SweepRun] = []
-        opened = False
-        with ExitStack() as stack:
+        with EngineSwitch() as engine:
             for at, (point, cfg) in enumerate(zip(self.points, configs, strict=True), start=1):
                 folder = self.folder(point)
                 name = ", ".join(f"{option}={point[option]}" for option in self.varied) or folder.name
                 if finished(folder, cfg):
                     console.print(f"[green]✓[/green] {name} [dim](done before)[/dim]")
                 else:
-                    if not opened:
-                        stack.enter_context(open_engine(cfg.engine, cfg.checkpoints, cfg.seed))
-                        opened = True
+                    engine.to(cfg.engine, cfg.checkpoints, configs[0].seed, cfg.adapter, cfg.quantize)
                     steps = getattr(cfg, "max_steps", 0)
                     with training_progress(f"{at}/{len(configs)} {name}", folder, steps, console):
                         self.recipe.run(cfg)

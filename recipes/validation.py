@@ -11,6 +11,7 @@ from tinker_cookbook.stores.training_store import TrainingRunStore
 from ..envs.benchmarks import SciSciBenchmark, benchmark_name
 from ..envs.groups import renderer_of
 from .checkpoints import checkpoints
+from .evaluation.held_out_nll import HeldOutNLL, held_out_nll_builder
 from .evaluation.policy_scores import ValidationScores, read_metrics
 from .recipe_config import RecipeConfig
 
@@ -29,6 +30,13 @@ def validation_builders(cfg: RecipeConfig) -> list[Validation]:
         return ValidationScores(benchmark, renderer_of(renderer_name, model_name), max_tokens, examples)
 
     return [build]
+
+
+def held_out_nll(cfg: RecipeConfig) -> Callable[[], HeldOutNLL]:
+    """For `evaluator_builders`: negative log-likelihood of the gold answers to validation papers, nats a token."""
+    return held_out_nll_builder(
+        cfg.env, cfg.dataset, cfg.options(), cfg.renderer(), cfg.model_name, cfg.validation_examples
+    )
 
 
 async def validate_checkpoints(cfg: RecipeConfig) -> None:

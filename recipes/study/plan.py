@@ -87,7 +87,7 @@ TINY_REAL: dict[str, dict[str, Any]] = {
         "group_size": 8,
         "max_steps": 100,
         "kl_penalty_coef": 0.1,
-        "balance_labels": True,
+        "balance_labels": "adaptive",
     },
     "sft_rl": {
         **_TINY,
@@ -95,7 +95,7 @@ TINY_REAL: dict[str, dict[str, Any]] = {
         "groups_per_batch": 32,
         "group_size": 8,
         "max_steps": 60,
-        "balance_labels": True,
+        "balance_labels": "adaptive",
     },
     "dpo": {**_TINY, "learning_rate": 5e-4, "num_epochs": 4, "batch_size": 32, "dpo_beta": 0.1},
 }

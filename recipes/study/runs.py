@@ -8,6 +8,7 @@ import chz
 from rich.console import Console
 
 from ..catalogue import RECIPES
+from ..engines import EngineSwitch
 from ..monitoring.progress import training_progress
 from ..recipe_config import RecipeConfig
 from ..sweep import finished
@@ -36,8 +37,16 @@ def arm_config(plan: StudyPlan, arm: Arm, seed: int, out: Path) -> RecipeConfig:
     return blueprint.make_from_argv([f"{name}={value}" for name, value in given.items() if isinstance(value, str)])
 
 
-def train_arms(plan: StudyPlan, out: Path, console: Console) -> None:
-    """Train what is not trained yet: seed by seed, and within a seed in the order of the arms."""
+def train_arms(plan: StudyPlan, out: Path, console: Console, switch: EngineSwitch, engine: str | None) -> None:
+    """Train what is not trained yet: seed by seed, and within a seed in the order of the arms.
+
+    Parameters
+    ----------
+    switch : EngineSwitch
+        Arms may train adapters of different kinds, which a local engine is started with.
+    engine : str or None
+        As in `open_engine`.
+    """
     for seed in plan.seeds:
         for arm in plan.trained:
             folder = run_folder(out, arm, seed)
@@ -47,6 +56,7 @@ def train_arms(plan: StudyPlan, out: Path, console: Console) -> None:
                 console.print(f"[green]✓[/green] {name} [dim](done before)[/dim]")
                 continue
             assert arm.recipe is not None
+            switch.to(engine, out / "checkpoints", plan.seeds[0], cfg.adapter, cfg.quantize)
             with training_progress(name, folder, getattr(cfg, "max_steps", 0), console):
                 RECIPES[arm.recipe].run(cfg)
             console.print(f"[green]✓[/green] {name}")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...datasets.snapshot import BadInput
-from ..engines import open_engine
+from ..engines import EngineSwitch
 from ..monitoring.atomic_files import write_json_atomically
 from .assessment import assess_arms, assess_baselines
 from .plan import StudyPlan
@@ -33,8 +33,10 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
     for arm in plan.trained:
         if arm.start is None:
             arm_config(plan, arm, plan.seeds[0], out)
-    with open_engine(engine, out / "checkpoints", plan.seeds[0]):
-        train_arms(plan, out, console)
+    with EngineSwitch() as switch:
+        train_arms(plan, out, console, switch, engine)
+        # Any engine samples from adapters of any kind.
+        switch.to(engine, out / "checkpoints", plan.seeds[0])
         assessed = asyncio.run(assess_arms(plan, out, console))
     with console.status("baselines"):
         baselines = asyncio.run(assess_baselines(plan))

@@ -43,10 +43,10 @@ def test_options_that_no_arm_has_are_explained(argument: str, message: str) -> N
 
 
 def test_configurations_are_those_of_the_recipes(tmp_path: Path) -> None:
-    arms = with_options(TINY, ["rl.max_steps=7", "rl.balance_labels=true"])
+    arms = with_options(TINY, ["rl.max_steps=7", "rl.balance_labels=equal"])
     plan = StudyPlan(dataset="d", model_name="m", arms=arms, env_options="prompt=short", seeds=(5,))
     cfg = arm_config(plan, plan.arm("rl"), 5, tmp_path)
-    assert (cfg.max_steps, cfg.balance_labels, cfg.seed, cfg.env_options) == (7, True, 5, "prompt=short")
+    assert (cfg.max_steps, cfg.balance_labels, cfg.seed, cfg.env_options) == (7, "equal", 5, "prompt=short")
     assert cfg.load_checkpoint_path == str(run_folder(tmp_path, plan.arm("format"), 5))
     assert arm_config(plan, plan.arm("sft"), 5, tmp_path).load_checkpoint_path is None
 

@@ -1,0 +1,71 @@
+"""Shares that follow the policy's answers: they bring a vanishing label back, stay within bounds, and can be resumed."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scisci_gym.recipes.label_balance import LIMIT, Adaptive, adapted_shares, apportioned
+
+WANTED = {"high": 1 / 3, "middle": 1 / 3, "low": 1 / 3}
+SHARES = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(
+    lambda parts: dict(zip(WANTED, (p / (sum(parts) or 1) for p in parts), strict=True))
+)
+
+
+@given(st.lists(SHARES, max_size=60))
+def test_shares_sum_to_one_and_stay_within_bounds(named: list[dict[str, float]]) -> None:
+    found = adapted_shares(named, WANTED)
+    assert sum(found.values()) == pytest.approx(1)
+    assert max(found.values()) / min(found.values()) <= LIMIT**2 + 1e-9
+
+
+def test_a_label_that_is_no_longer_named_comes_up_more_and_more_often() -> None:
+    gone = [{"high": 0.5, "middle": 0.0, "low": 0.5}]
+    shares = [adapted_shares(gone * steps, WANTED)["middle"] for steps in range(6)]
+    assert shares == sorted(shares)
+    assert shares[5] > 0.5
+
+
+def test_answers_in_the_wanted_shares_change_nothing() -> None:
+    assert adapted_shares([WANTED] * 30, WANTED) == pytest.approx(WANTED)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.floats(0.01, 1), min_size=1, max_size=5), st.integers(0, 40))
+def test_seats_are_given_out_to_the_last_and_near_the_shares(parts: dict[str, float], seats: int) -> None:
+    shares = {label: part / sum(parts.values()) for label, part in parts.items()}
+    found = apportioned(shares, seats)
+    assert sum(found.values()) == seats
+    assert all(abs(found[label] - shares[label] * seats) < 1 for label in shares)
+
+
+def test_a_policy_that_forgets_the_middle_is_brought_back_to_it() -> None:
+    """A toy policy names labels in the shares that it was shown, the middle one by half too seldom: with equal batches
+    it would stay at 20 %."""
+    labels = [*["high"] * 40, *["middle"] * 40, *["low"] * 40]
+    named: list[dict[str, float]] = []
+    order = Adaptive(labels, 30, lambda before: named[:before], seed=0)
+    for batch in range(40):
+        shown = Counter(labels[order(30 * batch + at)] for at in range(30))
+        pull = {label: shown[label] * (0.5 if label == "middle" else 1.0) for label in WANTED}
+        named.append({label: value / sum(pull.values()) for label, value in pull.items()})
+    assert named[0]["middle"] == pytest.approx(0.2)
+    assert sum(step["middle"] for step in named[-10:]) / 10 == pytest.approx(1 / 3, abs=0.06)
+
+
+def test_no_paper_comes_twice_before_all_of_its_label_came_once() -> None:
+    labels = ["a", "b", "a", "b", "a", "b"]
+    order = Adaptive(labels, 2, lambda before: [], seed=3)
+    assert sorted(order(position) for position in range(6)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_order_made_anew_continues_as_the_old_one_would() -> None:
+    labels = ["a", "b", "c"] * 10
+    named = [{"a": 0.8, "b": 0.1, "c": 0.1}] * 12
+
+    def order() -> Adaptive:
+        return Adaptive(labels, 6, lambda before: named[:before], seed=1)
+
+    first, second = order(), order()
+    assert [first(at) for at in range(60)][36:] == [second(at) for at in range(36, 60)]

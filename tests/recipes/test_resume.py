@@ -1,0 +1,98 @@
+"""A run that dies at any step and is started again ends with the metrics of one that did not, whatever the recipe."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import chz
+import pytest
+from tinker_cookbook.utils import ml_log
+
+from scisci_gym.recipes.catalogue import RECIPES
+from scisci_gym.recipes.engines import open_engine
+from scisci_gym.recipes.evaluation.policy_scores import read_metrics
+
+pytestmark = pytest.mark.slow
+STEPS = 5
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sft": {"rows": 16 * STEPS, "batch_size": 16, "save_every": 1},
+    "sft in two epochs": {"rows": 48, "batch_size": 16, "save_every": 2, "num_epochs": 2},
+    "dpo": {"rows": 8 * STEPS, "batch_size": 8, "save_every": 2, "eval_every": 2},
+    "distill": {"max_steps": STEPS, "groups_per_batch": 2, "group_size": 2, "save_every": 2, "eval_every": 2},
+    "rl": {"max_steps": STEPS, "groups_per_batch": 2, "group_size": 2, "save_every": 2, "curriculum": "margin"},
+}
+
+
+class Died(BaseException):
+    """Not an `Exception`: nothing on the way may take it for something to deal with."""
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("checkpoints")
+    with open_engine("local", folder):
+        yield folder
+
+
+def run(recipe: str, dataset: Path, model: Path, log_path: Path) -> None:
+    name = recipe.split()[0]
+    options = {
+        "dataset": str(dataset),
+        "model_name": str(model),
+        "log_path": str(log_path),
+        "env_options": "prompt=short",
+        "lora_rank": 4,
+        "learning_rate": 1e-3,
+        "max_tokens": 12,
+        "validation_examples": 8,
+        **({"teacher_model": str(model)} if name == "distill" else {}),
+        **OPTIONS[recipe],
+    }
+    RECIPES[name].run(chz.Blueprint(RECIPES[name].config).apply(options).make())
+
+
+def learned(log_path: Path) -> list[tuple]:
+    """Step by step, without what depends on the clock."""
+    names = ("train_mean_nll", "dpo_loss", "margin", "teacher_kl", "env/all/correct", "optim/entropy")
+    names += ("validation/macro_f1", "validation/accuracy", "learning_rate")
+    return [(row["step"], *(row.get(name) for name in names)) for row in read_metrics(log_path)]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(
+    checkpoints: Path, dataset: Path, model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[tuple]]:
+    found = {}
+    for recipe in OPTIONS:
+        log_path = tmp_path_factory.mktemp("whole") / "run"
+        run(recipe, dataset, model, log_path)
+        found[recipe] = learned(log_path)
+    return found
+
+
+@pytest.mark.parametrize("logged", [False, True], ids=["before its step is logged", "after"])
+@pytest.mark.parametrize("recipe", OPTIONS)
+def test_a_run_that_died_ends_like_one_that_did_not(
+    recipe: str,
+    logged: bool,
+    uninterrupted: dict[str, list[tuple]],
+    dataset: Path,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log_metrics = ml_log.MultiplexLogger.log_metrics
+
+    def die_at_three(self: ml_log.MultiplexLogger, metrics: dict[str, Any], step: int | None = None) -> None:
+        if step == 3 and not logged:
+            raise Died
+        log_metrics(self, metrics, step)
+        if step == 3:
+            raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ml_log.MultiplexLogger, "log_metrics", die_at_three)
+        with pytest.raises(Died):
+            run(recipe, dataset, model, tmp_path / "run")
+    run(recipe, dataset, model, tmp_path / "run")
+    assert learned(tmp_path / "run") == uninterrupted[recipe]
