@@ -41,7 +41,7 @@ def disruption_counts(
 
     References
     ----------
-    Funk & Owen-Smith (2017), "A dynamic network measure of technological change", Management Science 63(3), eq. 2.
+    Funk & Owen-Smith (2017), "A dynamic network measure of technological change", Management Science 63(3).
     """
     window = checked_window(window)
     require_papers(graph)
@@ -84,7 +84,7 @@ def cd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | Non
 
     References
     ----------
-    Funk & Owen-Smith (2017), Management Science 63(3), eq. 2; windowed as CD_5 in Park, Leahey & Funk (2023),
+    Funk & Owen-Smith (2017), Management Science 63(3); windowed as CD_5 in Park, Leahey & Funk (2023),
     "Papers and patents are becoming less disruptive over time", Nature 613.
     Holst et al. (2024), "Dataset artefacts are the hidden drivers of the declining disruptiveness in science".
     """
