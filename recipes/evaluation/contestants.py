@@ -199,7 +199,7 @@ async def ask_contestant(
         greedy = believing(
             greedy,
             await kept_label_probabilities(
-                policy.client(task),
+                await policy.client(task),
                 renderer_of(task.renderer_name, task.model_name),
                 task.benchmark(split).episodes(max_examples),
                 env_class.labels,

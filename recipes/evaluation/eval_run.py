@@ -150,7 +150,7 @@ async def _layers(
 ) -> tuple[Asked, dict[str, Any]]:
     """Answers of the run, and what the other layers found."""
     task = contestant.task
-    client = contestant.policy.client(task)
+    client = await contestant.policy.client(task)
     keep = contestant.answers_folder(shared.out, options.split)
     report(f"{task.env}: held-out NLL")
     extras: dict[str, Any] = {"held_out_nll": await _held_out_nll(contestant, options, client, keep)}
@@ -176,7 +176,7 @@ async def _layers(
     if options.inspect:
         report(f"Inspect: {', '.join(options.inspect)}")
         extras["inspect"] = await run_inspect(
-            tasks_of(options.inspect, task.dataset, options.split, task.options),
+            tasks_of(options.inspect, task.dataset, options.split, task.options, options.max_examples),
             client,
             model_name=task.model_name,
             renderer_name=task.renderer_name,

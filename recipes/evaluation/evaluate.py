@@ -58,10 +58,10 @@ class Policy:
     name: str
     sampler_path: str | None = None
 
-    def client(self, task: Task) -> tinker.SamplingClient:
+    async def client(self, task: Task) -> tinker.SamplingClient:
         """A client that samples from it; the engine must be open."""
         service = tinker.ServiceClient()
-        return service.create_sampling_client(base_model=task.model_name, model_path=self.sampler_path).result()
+        return await service.create_sampling_client(base_model=task.model_name, model_path=self.sampler_path)
 
 
 @dataclass
@@ -89,7 +89,7 @@ async def policy_answers(
     """Graded answers of a policy to a split, greedy by default. What `save_dir` holds is not asked for again."""
     return await ask(
         task.benchmark(split),
-        policy.client(task),
+        await policy.client(task),
         renderer_of(task.renderer_name, task.model_name),
         max_tokens=task.max_tokens,
         temperature=temperature,

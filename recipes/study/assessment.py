@@ -94,7 +94,7 @@ async def _assess(plan: StudyPlan, task: Task, arm: Arm, seed: int | None, out: 
         chosen = chosen_checkpoint(folder)
     policy = Policy(arm.title, chosen.sampler_path)
     keep = folder / "eval" / f"{plan.split}-{chosen.name or 'base'}"
-    client, env_class = policy.client(task), spec(task.env)
+    client, env_class = await policy.client(task), spec(task.env)
     calibrated = None
     if env_class.asks_for == "label":
         envs = task.benchmark(plan.split).episodes()
