@@ -98,6 +98,8 @@ def facts_of(state: RunState) -> list[tuple[str, str]]:
     for at in record.get("resumptions", []):
         changed = ", ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in at["changed"].items())
         was = f"{at['started']}, after it was {at['was']} with {at.get('updates_before', '?')} updates made"
+        if at.get("revision") != record.get("revision"):
+            was += f"; code {at.get('revision')}"
         rows.append(("Resumed", f"{was}; changed: {changed}" if changed else was))
     return rows
 

@@ -114,6 +114,11 @@ class Heartbeat:
         self._thread.join()
         self._write(status)
 
+    @property
+    def updates(self) -> int:
+        """Updates that the run has made so far."""
+        return progress(self._metrics.rows())[0]
+
     def _beat_on(self) -> None:
         while not self._stop.wait(self.every):
             try:

@@ -65,7 +65,7 @@ def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
 
 def _end(folder: Path, heartbeat: Heartbeat, status: Status, error: str | None = None) -> None:
     try:
-        close_run_record(folder, status, error)
+        close_run_record(folder, status, error, heartbeat.updates)
     finally:
         heartbeat.stop(status)
     describe_run(folder)

@@ -96,10 +96,16 @@ def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> d
         "total": state.total,
         "scores": scores,
         "status": state.status,
-        "revision": record.get("revision"),
+        "revision": " -> ".join(revisions_of(record)),
         "started": record.get("started"),
         "ended": record.get("ended"),
     }
+
+
+def revisions_of(record: Mapping[str, Any]) -> list[str]:
+    """Revisions of the code that trained a run, in order; several where it was resumed with another one."""
+    found = [record.get("revision"), *(at.get("revision") for at in record.get("resumptions", []))]
+    return list(dict.fromkeys(str(revision) for revision in found))
 
 
 def register_text(entries: Mapping[str, Mapping[str, Any]]) -> str:

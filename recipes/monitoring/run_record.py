@@ -36,9 +36,10 @@ def read_run_record(folder: str | Path) -> dict[str, Any]:
 def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: str) -> dict[str, Any]:
     """Write `run.json` into a run's folder before anything starts, and return what it holds.
 
-    A folder that has one already is resumed: `started` stays, and `resumptions` gets an entry with the time, what had
-    become of the run (``killed`` where nobody had written an end), the updates it had made when last seen (training
-    goes on from the last checkpoint, which may be before that), and options that differ from before.
+    A folder that has one already is resumed: start, command, revision and versions stay those of the start, and
+    `resumptions` gets an entry with the time, what had become of the run (``killed`` where nobody had written an end),
+    the updates it had made when last seen (training goes on from the last checkpoint, which may be before that), its
+    own revision, and options that differ from before.
 
     Parameters
     ----------
@@ -81,12 +82,26 @@ def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: st
     return record
 
 
-def close_run_record(log_path: str | Path, status: Status, error: str | None = None) -> dict[str, Any]:
-    """Write into `run.json` how the run ended, when, and after how many seconds of training in all."""
+def close_run_record(
+    log_path: str | Path, status: Status, error: str | None = None, updates: int | None = None
+) -> dict[str, Any]:
+    """Write into `run.json` how the run ended, when, and after how many seconds of training in all.
+
+    Parameters
+    ----------
+    updates : int or None
+        That the run has made. A finished run that was started again and made no more is left as it was.
+    """
     record = read_run_record(log_path)
     attempt = record["resumptions"][-1] if record["resumptions"] else record
-    record["status"], record["ended"] = status, now()
-    record["seconds"] = record["seconds"] + _between(attempt["started"], record["ended"])
+    nothing_left = attempt is not record and attempt["was"] == status == "finished"
+    if nothing_left and attempt.get("updates_before") == updates:
+        record["resumptions"].pop()
+        record["ended"] = attempt["ended_before"]
+    else:
+        record["ended"] = now()
+        record["seconds"] += _between(attempt["started"], record["ended"])
+    record["status"] = status
     record.pop("error", None)
     if error is not None:
         record["error"] = without_secrets(error)
@@ -108,13 +123,14 @@ def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str
         "ended_before": before.get("ended") or (heartbeat or {}).get("time"),
         "updates_before": (heartbeat or {}).get("step"),
         "revision": record["revision"],
+        "versions": record["versions"],
         "command": record["command"],
         "changed": differences(before["config"], record["config"]),
     }
     return {
         **record,
         "started": before["started"],
-        "command": before["command"],
+        **{name: before[name] for name in ("command", "revision", "versions") if name in before},
         "seconds": seconds,
         "resumptions": [*earlier, resumption],
     }

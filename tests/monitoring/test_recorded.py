@@ -83,6 +83,25 @@ def test_a_resumed_run_keeps_its_start_and_lists_its_resumptions(config) -> None
     assert list(read_register(folder.parent)) == ["one"], "one entry, however often it is resumed"
 
 
+def test_a_finished_run_that_is_started_again_and_has_nothing_to_do_stays_as_it_was(config) -> None:
+    folder = trained(config(), 4)
+    before = {**read_run_record(folder), "revision": "abc", "ended": "2026-01-02T00:00:00+00:00"}
+    (folder / "run.json").write_text(json.dumps(before))
+    trained(config(), 0)
+    assert read_run_record(folder) == before
+
+
+def test_the_revisions_of_all_attempts_are_kept(config) -> None:
+    folder = trained(config(), 2)
+    (folder / "run.json").write_text(json.dumps({**read_run_record(folder), "revision": "abc"}))
+    trained(config(), 4, first=2)
+    record = read_run_record(folder)
+    later = record["resumptions"][0]["revision"]
+    assert record["revision"] == "abc" != later
+    assert read_register(folder.parent)["one"]["revision"] == f"abc -> {later}"
+    assert f"code {later}" in (folder / "EXPERIMENT.md").read_text()
+
+
 def _train_for_ever(config, every: float) -> None:
     with recorded_run("rl", config, every):
         log(config.log_path, [{"step": 0, "progress/done_frac": 0.25}])
