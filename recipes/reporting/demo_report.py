@@ -36,7 +36,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
         curve_svg(
             rows,
             "validation/macro_f1",
-            "Greedy macro-F1 on validation papers (circle: checkpoint chosen)",
+            "Greedy macro-F1 on validation (circle: chosen)",
             levels=levels,
             mark=result.chosen_step,
             limits=(0, 1),
