@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ CHECKPOINTS = "checkpoints.jsonl"
 UPDATE_METRICS = ("train_mean_nll", "dpo_loss")
 # What the SFT loop's checkpoint k holds: it is asked for after update k was sent, while its record says "batch k".
 SFT_METRIC = "train_mean_nll"
+RL_METRIC = "progress/batch"
 
 
 @dataclass(frozen=True)
@@ -129,27 +131,43 @@ def settle_sft_resume(log_path: str | Path, batches: int) -> None:
     """Make an interrupted SFT run go on where its last checkpoint stands, before the loop reads the records.
 
     The cookbook's SFT loop (0.5.8 and 0.6.1, nothing sent ahead) saves checkpoint k after update k and writes "batch k"
-    beside it, so a
-    resumed run would repeat batch k on weights that have seen it. Here the record is moved on by one batch; and a
-    checkpoint whose step was not logged before the run died is left out, so that no step is missing from the metrics.
+    beside it, so a resumed run would repeat batch k on weights that have seen it. Here the record is moved on by one
+    batch. See `settle_rl_resume` for what is left out.
 
     Parameters
     ----------
     batches : int
         Batches of an epoch.
     """
+
+    def settled(record: CheckpointRecord, logged: set[int]) -> dict | None:
+        if record.extra.get("settled"):
+            return record.to_dict()
+        return _moved_on(record, batches) if int(record.name) in logged else None
+
+    _rewrite(log_path, SFT_METRIC, settled)
+
+
+def settle_rl_resume(log_path: str | Path) -> None:
+    """Leave out a checkpoint whose last step was not logged before the run died: the run goes on from the checkpoint
+    before it and repeats that step, so that its metrics lack none. For the loops of RL and distillation."""
+
+    def settled(record: CheckpointRecord, logged: set[int]) -> dict | None:
+        return record.to_dict() if not record.batch or record.batch - 1 in logged else None
+
+    _rewrite(log_path, RL_METRIC, settled)
+
+
+def _rewrite(log_path: str | Path, metric: str, settled: Callable[[CheckpointRecord, set[int]], dict | None]) -> None:
     path = Path(log_path) / CHECKPOINTS
     if not path.is_file():
         return
-    logged = {int(row["step"]) for row in read_metrics(log_path) if SFT_METRIC in row}
-    kept = []
-    for record in checkpoint_utils.load_checkpoints_file(str(log_path)):
-        if record.final or record.name == "final" or record.extra.get("settled"):
-            kept.append(record.to_dict())
-        elif record.name.isdigit() and int(record.name) in logged:
-            kept.append(_moved_on(record, batches))
+    logged = {int(row["step"]) for row in read_metrics(log_path) if metric in row}
+    records = checkpoint_utils.load_checkpoints_file(str(log_path))
+    is_final = [bool(record.final) or not record.name.isdigit() for record in records]
+    kept = [r.to_dict() if final else settled(r, logged) for r, final in zip(records, is_final, strict=True)]
     aside = path.with_suffix(".part")
-    aside.write_text("".join(json.dumps(record) + "\n" for record in kept))
+    aside.write_text("".join(json.dumps(record) + "\n" for record in kept if record is not None))
     aside.replace(path)
 
 

@@ -22,8 +22,7 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from ..datasets.store import load_card
 from ..envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
-from .checkpoints import last_checkpoint
-from .checkpoints import state_path as training_state
+from .checkpoints import last_checkpoint, settle_rl_resume, state_path
 from .recipe_config import RecipeConfig
 from .running import Recipe
 from .validation import validation_builders
@@ -122,7 +121,7 @@ def build_config(cfg: CLIConfig) -> train_on_policy.Config:
         ],
         model_name=cfg.model_name,
         renderer_name=cfg.renderer(),
-        load_checkpoint_path=training_state(cfg.load_checkpoint_path),
+        load_checkpoint_path=state_path(cfg.load_checkpoint_path),
         lora_rank=cfg.lora_rank,
         learning_rate=cfg.rate(),
         max_tokens=cfg.max_tokens,
@@ -140,7 +139,7 @@ def build_config(cfg: CLIConfig) -> train_on_policy.Config:
 
 
 async def _train(cfg: CLIConfig, config: train_on_policy.Config) -> None:
-    del cfg
+    settle_rl_resume(cfg.log_path)
     await train_on_policy.main(config)
 
 

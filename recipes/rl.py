@@ -18,7 +18,7 @@ from tinker_cookbook.rl import train
 
 from ..datasets.store import load_card
 from ..envs.groups import OrderMaker, SciSciDatasetBuilder
-from .checkpoints import state_path
+from .checkpoints import settle_rl_resume, state_path
 from .curriculum import Curriculum, CurriculumOrder
 from .label_balance import Balance, balanced_order
 from .pass_rates import measure_pass_rates
@@ -147,6 +147,7 @@ async def _train(cfg: CLIConfig, config: train.Config) -> None:
             max_tokens=cfg.max_tokens,
             seed=cfg.seed,
         )
+    settle_rl_resume(cfg.log_path)
     with rollout_executor(cfg.rollouts, cfg.rollout_workers) as executor:
         await train.main(config, rollout_executor=executor)
 

@@ -1,4 +1,4 @@
-"""Shares that follow the policy's answers: they bring a vanishing label back, stay within bounds, and can be resumed."""
+"""Shares that follow the policy's answers: they bring a vanishing label back, are bounded, and can be resumed."""
 
 from collections import Counter
 
