@@ -128,35 +128,39 @@ def right_in_both_orders() -> Metric:
 SHARED = [accuracy(), stderr(cluster="question"), macro_f1(), mean_reward(), answered()]
 
 
-async def _grade(state: TaskState, target: Target) -> Score:
-    del target
-    env, text = env_of(state.metadata), state.output.completion
-    # As in training and in the cookbook's benchmarks: an answer that was cut off is no answer.
-    grade = NO_ANSWER if state.output.stop_reason in CUT_OFF else env.grade(text)
-    value = CORRECT if grade.correct else INCORRECT if grade.valid else NOANSWER
-    return Score(
-        value=value,
-        answer=grade.predicted,
-        metadata={
-            "expected": env.gold_label,
-            "predicted": grade.predicted,
-            "valid": grade.valid,
-            "reward": grade.reward.total,
-            **grade.details,
-        },
-    )
+def _grader() -> Scorer:
+    # A function of its own for every scorer: Inspect writes a scorer's name on the function that it returns.
+    async def grade(state: TaskState, target: Target) -> Score:
+        del target
+        env = env_of(state.metadata)
+        # As in training and in the cookbook's benchmarks: an answer that was cut off is no answer.
+        cut_off = state.output.stop_reason in CUT_OFF
+        found = NO_ANSWER if cut_off else env.grade(state.output.completion)
+        return Score(
+            value=CORRECT if found.correct else INCORRECT if found.valid else NOANSWER,
+            answer=found.predicted,
+            metadata={
+                "expected": env.gold_label,
+                "predicted": found.predicted,
+                "valid": found.valid,
+                "reward": found.reward.total,
+                **found.details,
+            },
+        )
+
+    return grade
 
 
 @scorer(metrics=SHARED)
 def environment_grade() -> Scorer:
     """Grade by the environment that asked the question."""
-    return _grade
+    return _grader()
 
 
 @scorer(metrics=[*SHARED, right_in_both_orders()])
 def environment_grade_of_pairs() -> Scorer:
     """The same, for questions that are asked in both orders."""
-    return _grade
+    return _grader()
 
 
 def _task(benchmark: SciSciBenchmark, max_examples: int | None, presentations: int, about: dict[str, Any]) -> Task:

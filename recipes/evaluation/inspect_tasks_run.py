@@ -13,8 +13,18 @@ import tinker
 PACKAGES = ("inspect_ai", "inspect_evals", "scisci_gym", "tinker_cookbook")
 
 
-def tasks_of(names: Sequence[str], dataset: str, split: str, options: Mapping[str, Any]) -> list[Any]:
+def tasks_of(
+    names: Sequence[str], dataset: str, split: str, options: Mapping[str, Any], max_examples: int | None = None
+) -> list[Any]:
     """Names of Inspect tasks, those of ours replaced by tasks over a dataset with the prompt that a policy knows.
+
+    Parameters
+    ----------
+    names : sequence of str
+    dataset, split, options
+        As in `SciSciBenchmark`; of the options those of the prompt.
+    max_examples : int or None
+        Of tasks of ours, spread evenly over the split.
 
     Raises
     ------
@@ -34,9 +44,9 @@ def tasks_of(names: Sequence[str], dataset: str, split: str, options: Mapping[st
         if package != "scisci_gym":
             found.append(name)
         elif task == "scijudge":
-            found.append(ours.scijudge())
+            found.append(ours.scijudge(max_examples=max_examples))
         elif task in ours.TASKS:
-            found.append(ours.TASKS[task](dataset=dataset, split=split, **known))
+            found.append(ours.TASKS[task](dataset=dataset, split=split, max_examples=max_examples, **known))
         else:
             raise ValueError(f"no Inspect task {name}; there are scijudge, {', '.join(sorted(ours.TASKS))}")
     return found
@@ -64,7 +74,7 @@ async def run_inspect(
     folder : Path
         Inspect's logs go here, for ``inspect view``.
     limit : int or None
-        First examples of each task.
+        First examples of each task that is given by its name.
 
     Returns
     -------
@@ -101,7 +111,7 @@ async def run_inspect(
             model_name=model_name,
             max_tokens=max_tokens,
             temperature=temperature,
-            limit=limit,
+            limit=limit if batch is by_name else None,
             log_dir=str(folder),
             log_level="warning",
         )

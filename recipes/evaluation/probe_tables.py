@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-FLIP_COLUMNS = ("before", "after", "net_gain", "right_to_wrong", "wrong_to_right", "held", "followed", "answered")
+FLIP_COLUMNS = ("before", "after", "net_gain", "right_to_wrong", "wrong_to_right", "held", "followed")
 
 
 def probe_tables(name: str, found: dict[str, Any]) -> list[RenderableType]:
@@ -35,7 +35,7 @@ def _table(title: str, *columns: str) -> Table:
     # Titles of papers and tasks are not markup.
     table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
     for at, column in enumerate(columns):
-        table.add_column(column, justify="left" if at == 0 else "right")
+        table.add_column(column, justify="left" if at == 0 else "right", no_wrap=at == 0)
     return table
 
 
@@ -84,11 +84,15 @@ def _flips(found: dict[str, Any]) -> list[RenderableType]:
             "n",
             *(column.replace("_", " ") for column in FLIP_COLUMNS),
         )
-        kinds = {"argued": "any label", "truth": "the truth", "wrong": "a wrong one", "control": "nothing (control)"}
+        kinds = {"argued": "any label", "truth": "the truth", "wrong": "a wrong one", "control": "nothing"}
         for kind, row in one["rows"].items():
             values = ("-" if row[c]["value"] is None else f"{row[c]['value']:z.2f}" for c in FLIP_COLUMNS)
             table.add_row(kinds[kind], f"{row['n']:,}", *values)
         shown.append(table)
+        kinds_apart = [row for kind, row in one["rows"].items() if kind != "argued"]
+        silent = sum(row["n"] * (1 - row["answered"]["value"]) for row in kinds_apart)
+        n = sum(row["n"] for row in kinds_apart)
+        shown.append(Text(f"- {silent:.0f} of {n:,} challenged episodes ended without a final answer"))
         if one["gain_over_control"]:
             shown.append(Text(f"- arguments gain {_score(one['gain_over_control'], 3)} accuracy over the control"))
     return shown

@@ -21,6 +21,7 @@ from scisci_gym.envs.samples import sample_papers
 from scisci_gym.envs.single_turn import SingleTurnEnv
 from scisci_gym.recipes.evaluation import inspect_tasks
 from scisci_gym.recipes.evaluation.inspect_tasks import env_of
+from scisci_gym.recipes.evaluation.inspect_tasks_run import tasks_of
 
 SINGLE = [env_class for env_class in specs() if issubclass(env_class, SingleTurnEnv)]
 
@@ -61,6 +62,7 @@ def test_gold_answers_are_right_in_every_task(env_class, data, tmp_path) -> None
     log = run(task, gold.__getitem__, tmp_path)
     found = metrics(log)
     assert (found["accuracy"], found["answered"]) == (1.0, 1.0)
+    assert ("right_in_both_orders" in found) == (env_class.presentations == 2)
     assert found["mean_reward"] == pytest.approx(env_class.reward_range[1])
     assert log.results.total_samples == len(env_class.benchmark_examples(sample_papers()))
     assert log.eval.metadata["content_hash"] == "abc"
@@ -125,7 +127,7 @@ from pathlib import Path
 from inspect_ai import eval_async
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from tinker_cookbook.eval import inspect_evaluators
-from scisci_gym.recipes.evaluation.inspect_tasks_run import run_inspect
+from scisci_gym.recipes.evaluation.inspect_tasks_run import run_inspect, tasks_of
 
 class Evaluator:
     def __init__(self, config):
@@ -141,8 +143,8 @@ class Evaluator:
         await eval_async(self.config.tasks, model=model, log_dir=self.config.log_dir, limit=self.config.limit)
 
 inspect_evaluators.InspectEvaluator = Evaluator
-tasks, logs, data = ["scisci_gym/disruption", "scisci_gym/novelty"], Path(sys.argv[1]), sys.argv[2]
-found = asyncio.run(run_inspect(tasks, None, model_name="m", renderer_name="r", folder=logs, dataset=data))
+tasks = ["scisci_gym/disruption", *tasks_of(["scisci_gym/novelty"], sys.argv[2], "test", {"prompt": "short"})]
+found = asyncio.run(run_inspect(tasks, None, model_name="m", renderer_name="r", folder=Path(sys.argv[1])))
 Path("found.json").write_text(json.dumps(found))
 """
 
@@ -152,11 +154,9 @@ def test_what_a_run_on_a_policy_records(data, tmp_path) -> None:
 
     What is tested is that Inspect finds the tasks, which logs are read, and what is kept of them.
     """
-    environment = {name: value for name, value in os.environ.items() if name != "SCISCI_GYM_DATASET"}
+    environment = os.environ | {"SCISCI_GYM_DATASET": data, "INSPECT_DISPLAY": "none"}
     command = [sys.executable, "-c", ON_A_POLICY, str(tmp_path / "logs"), data]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment | {"INSPECT_DISPLAY": "none"}, capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads((tmp_path / "found.json").read_text())
     assert [(entry["task"], entry["samples"], entry["version"]) for entry in found["tasks"]] == [
@@ -165,4 +165,10 @@ def test_what_a_run_on_a_policy_records(data, tmp_path) -> None:
     ]
     assert found["tasks"][0]["metrics"]["environment_grade/accuracy"] == pytest.approx(1 / 3)
     assert found["tasks"][1]["metrics"]["environment_grade/answered"] == 0.0
+    assert found["tasks"][1]["arguments"]["prompt"] == "short"
     assert found["packages"]["inspect_ai"]
+
+
+def test_tasks_of_ours_are_checked_by_name() -> None:
+    with pytest.raises(ValueError, match="there are scijudge, cd_forecast, "):
+        tasks_of(["inspect_evals/gpqa_diamond", "scisci_gym/disruptive"], "data", "test", {})
