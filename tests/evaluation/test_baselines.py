@@ -174,3 +174,29 @@ def test_a_missing_package_or_model_is_explained(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
     with pytest.raises(ValueError, match=r"scisci-gym\[embeddings\]"):
         sentence_encoder(str(tmp_path))
+
+
+def test_a_model_folder_is_loaded(tmp_path) -> None:
+    """A sentence-transformers model of a few thousand parameters, made here."""
+    sentence_transformers = pytest.importorskip("sentence_transformers", reason="needs scisci-gym[embeddings]")
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "flame", "cloud", "stone", "river"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path / "bert")
+    transformers.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "bert")
+    models = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    body = models.Transformer(str(tmp_path / "bert"))
+    pooling = models.Pooling(8)
+    sentence_transformers.SentenceTransformer(modules=[body, pooling], device="cpu").save(str(tmp_path / "model"))
+    encoder = sentence_encoder(str(tmp_path / "model"))
+    found = encoder(["flame cloud", "stone river", "flame cloud"])
+    assert found.shape == (3, 8)
+    assert found[0] == pytest.approx(found[2])
+    assert np.abs(found[0] - found[1]).max() > 1e-4
+    with pytest.raises(ValueError, match="no folder"):
+        sentence_encoder(str(tmp_path / "not there"))
+    with pytest.raises(ValueError, match="cannot load"):
+        sentence_encoder(str(tmp_path))
