@@ -116,6 +116,10 @@ def _row(scores: Scores) -> dict[str, Any]:
     }
 
 
+def _brackets(paper: Paper) -> int:
+    return f"{paper.title} {paper.abstract}".count("[")
+
+
 class Contamination:
     """The arms for the answers of one policy to one benchmark.
 
@@ -217,25 +221,27 @@ class Contamination:
         """The same questions about papers whose names, acronyms and numbers are masked."""
         task = self.examined.task
         masks = Anonymiser.learn(paper.abstract for paper in load_papers(task.dataset, "train"))
+        hidden = {paper.openalex_id: masks.paper(paper) for env in self.envs for paper in env.papers}
 
         def masked(env: SciSciEnv) -> SciSciEnv:
-            return make(task.env, *(masks.paper(paper) for paper in env.papers), **task.options)
+            return make(task.env, *(hidden[paper.openalex_id] for paper in env.papers), **task.options)
 
         answers = await self.examined.ask("anonymised", VariantBenchmark(self.examined.benchmark(), masked))
         expected, plainly = [a.expected for a in self.answers], [a.predicted for a in self.answers]
-        hidden = [answer.predicted for answer in answers]
-        papers = [paper for env in self.envs for paper in env.papers]
-        texts = [f"{paper.title} {paper.abstract}" for paper in papers]
-        placeholders = sum(masks.mask(text).count("[") - text.count("[") for text in texts)
+        masked_answers = [answer.predicted for answer in answers]
+        papers = {paper.openalex_id: paper for env in self.envs for paper in env.papers}
+        placeholders = sum(_brackets(hidden[name]) - _brackets(paper) for name, paper in papers.items())
         return {
             "common_words": len(masks.common),
-            "placeholders_per_paper": placeholders / len(texts),
-            "same_answer": float(np.mean([one == other for one, other in zip(plainly, hidden, strict=True)])),
+            "placeholders_per_paper": placeholders / len(papers),
+            "same_answer": float(np.mean([one == other for one, other in zip(plainly, masked_answers, strict=True)])),
             "scores": {
                 "plain": _row(self._scores(np.ones(len(self.answers), dtype=bool))),
                 "anonymised": _row(score_answers(answers, self.labels, self.seed, self.block)),
             },
-            "plain_minus_anonymised": compare(expected, plainly, hidden, self.labels, self.seed, self.block).to_json(),
+            "plain_minus_anonymised": compare(
+                expected, plainly, masked_answers, self.labels, self.seed, self.block
+            ).to_json(),
         }
 
     def duplicates(self, threshold: float = THRESHOLD) -> dict[str, Any]:

@@ -87,11 +87,13 @@ class Anonymiser:
         return _WORD.sub(placeholder, text)
 
     def _kind(self, word: str, shouted: bool) -> str | None:
+        if word.isalpha() and word.islower():
+            return None
         if not any(character.isalpha() for character in word):
             return "NUMBER"
         if any(character.isdigit() for character in word):
             return "ACRONYM"
-        if len(word) < 2 or word.islower():
+        if len(word) < 2:
             return None
         capitals = sum(character.isupper() for character in word)
         if shouted and capitals == len(word):
