@@ -42,6 +42,9 @@ class Client:
         self.calls += 1
         return [None, *(-3.0 if token == ord("d") else -1.0 for token in prompt.to_ints()[1:])]
 
+    # Its name since cookbook 0.6.
+    compute_logprobs = compute_logprobs_async
+
 
 def test_by_hand_every_answer_token_weighs_the_same() -> None:
     disruptive, neutral = (
