@@ -68,6 +68,10 @@ def study(
         str, typer.Option(help="validation while options are being chosen; test once, at the end.")
     ] = "test",
     flip_examples: Annotated[int, typer.Option(help="Papers of the adversarial evaluation; 0 leaves it out.")] = 300,
+    max_examples: Annotated[int | None, typer.Option(help="Papers of the split at most; default: all.")] = None,
+    validation_examples: Annotated[
+        int | None, typer.Option(help="Papers at most that checkpoints are chosen on; default: all.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, study.json, report.html and study.png.")] = Path(
         "runs/study"
     ),
@@ -98,6 +102,8 @@ def study(
             seeds=tuple(int(seed) for seed in seeds.split(",")),
             split=split,
             flip_examples=flip_examples,
+            validation_examples=validation_examples,
+            max_examples=max_examples,
         )
         result = run_study(plan, out, console, engine)
         console.print()

@@ -97,7 +97,7 @@ async def _assess(plan: StudyPlan, task: Task, arm: Arm, seed: int | None, out: 
     client, env_class = await policy.client(task), spec(task.env)
     calibrated = None
     if env_class.asks_for == "label":
-        envs = task.benchmark(plan.split).episodes()
+        envs = task.benchmark(plan.split).episodes(plan.max_examples)
         renderer = renderer_of(task.renderer_name, task.model_name)
         path = keep / "label_probabilities.jsonl"
         found = await kept_label_probabilities(client, renderer, envs, env_class.labels, path)
@@ -112,10 +112,16 @@ async def _assess(plan: StudyPlan, task: Task, arm: Arm, seed: int | None, out: 
         seed,
         chosen.name,
         chosen.step,
-        await policy_answers(task, policy, plan.split, temperature=0.0, save_dir=keep / "greedy"),
-        await policy_answers(task, policy, plan.split, temperature=1.0, save_dir=keep / "sampled"),
+        await _answers(plan, task, policy, 0.0, keep / "greedy"),
+        await _answers(plan, task, policy, 1.0, keep / "sampled"),
         calibrated,
         flips,
+    )
+
+
+async def _answers(plan: StudyPlan, task: Task, policy: Policy, temperature: float, keep: Path) -> list[Answer]:
+    return await policy_answers(
+        task, policy, plan.split, temperature=temperature, max_examples=plan.max_examples, save_dir=keep
     )
 
 
@@ -129,5 +135,5 @@ def _prior(task: Task) -> np.ndarray:
 async def assess_baselines(plan: StudyPlan) -> dict[str, list[Answer]]:
     """Answers of the baselines to the same questions: majority, class prior, TF-IDF with logistic regression."""
     options = parse_options(plan.env, plan.env_options)
-    examples = examples_of(plan.env, plan.dataset, plan.split, options)
+    examples = examples_of(plan.env, plan.dataset, plan.split, options, plan.max_examples)
     return {name: await baseline_answers(examples, name, seed=plan.seeds[0]) for name in BASELINES}

@@ -130,6 +130,8 @@ class StudyPlan:
         Papers that the study is about; checkpoints are chosen on validation whatever it is.
     flip_examples : int
         Papers of the adversarial evaluation; 0 leaves it out.
+    validation_examples, max_examples : int or None
+        Papers at most that checkpoints are chosen on, and that arms are compared on; None for all.
     """
 
     dataset: str
@@ -142,6 +144,7 @@ class StudyPlan:
     split: str = "test"
     flip_examples: int = 300
     validation_examples: int | None = None
+    max_examples: int | None = None
 
     @property
     def trained(self) -> tuple[Arm, ...]:

@@ -199,14 +199,33 @@ def tie_statistics(folders: Sequence[Path]) -> dict[str, tuple[float, float]]:
     return found
 
 
+def headline(result: StudyResult) -> str | None:
+    """The answer to the question in one sentence; None where the study has no RL arm or no SFT arm."""
+    found = {d.first: d.verdict for d in result.differences if d.second == "sft" and d.first in ("rl", "sft_rl")}
+    if not found:
+        return None
+    said = []
+    if "rl" in found:
+        said.append(f"RL by itself was {_against(found['rl'])} SFT")
+    if "sft_rl" in found:
+        said.append(f"RL on top of SFT was {_against(found['sft_rl'])} SFT alone")
+    sentence = " and ".join(said)
+    return f"{'RL beat SFT here' if 'better' in found.values() else 'RL did not beat SFT here'}: {sentence}."
+
+
+def _against(verdict: str) -> str:
+    return {"better": "better than", "worse": "worse than"}.get(verdict, "not clearly different from")
+
+
 def verdict(result: StudyResult) -> list[str]:
-    """Plain sentences on the question, by fixed rules: see `ArmDifference.verdict`."""
-    sentences = []
+    """Plain sentences on the question, by fixed rules: see `ArmDifference.verdict`. The answer comes first."""
+    first_of_all = headline(result)
+    sentences = [first_of_all] if first_of_all else []
     for difference in result.differences:
         first, second = result.row(difference.first), result.row(difference.second)
         if first is None or second is None:
             continue
-        how = {"better": "better than", "worse": "worse than"}.get(difference.verdict, "not clearly different from")
+        how = _against(difference.verdict)
         seeds = ", ".join(f"{value:+.3f}" for value in difference.by_seed)
         sentences.append(
             f"{first.title} ({first.greedy.value:.3f}) is {how} {second.title} ({second.greedy.value:.3f}): difference "

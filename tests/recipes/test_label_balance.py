@@ -1,5 +1,6 @@
 """Shares that follow the policy's answers: they bring a vanishing label back, are bounded, and can be resumed."""
 
+import math
 from collections import Counter
 
 import pytest
@@ -21,11 +22,20 @@ def test_shares_sum_to_one_and_stay_within_bounds(named: list[dict[str, float]])
     assert max(found.values()) / min(found.values()) <= LIMIT**2 + 1e-9
 
 
-def test_a_label_that_is_no_longer_named_comes_up_more_and_more_often() -> None:
-    gone = [{"high": 0.5, "middle": 0.0, "low": 0.5}]
-    shares = [adapted_shares(gone * steps, WANTED)["middle"] for steps in range(6)]
+def test_the_more_seldom_a_label_is_named_the_more_often_it_comes_up() -> None:
+    def shown(middle: float) -> float:
+        rest = (1 - middle) / 2
+        return adapted_shares([{"high": rest, "middle": middle, "low": rest}], WANTED)["middle"]
+
+    shares = [shown(middle) for middle in (1 / 3, 0.3, 0.25, 0.2)]
     assert shares == sorted(shares)
-    assert shares[5] > 0.5
+    assert shares[0] == pytest.approx(1 / 3)
+    assert shares[-1] > 0.6
+
+
+def test_only_the_last_three_steps_count() -> None:
+    old = [{"high": 1.0, "middle": 0.0, "low": 0.0}] * 10
+    assert adapted_shares([*old, *[WANTED] * 3], WANTED) == pytest.approx(WANTED)
 
 
 def test_answers_in_the_wanted_shares_change_nothing() -> None:
@@ -41,17 +51,21 @@ def test_seats_are_given_out_to_the_last_and_near_the_shares(parts: dict[str, fl
 
 
 def test_a_policy_that_forgets_the_middle_is_brought_back_to_it() -> None:
-    """A toy policy names labels in the shares that it was shown, the middle one by half too seldom: with equal batches
-    it would stay at 20 %."""
+    """A toy policy drifts by a fiftieth of a log-odd a step away from the middle label, and moves towards the labels
+    that it is shown: with equal batches the middle one would vanish."""
     labels = [*["high"] * 40, *["middle"] * 40, *["low"] * 40]
     named: list[dict[str, float]] = []
     order = Adaptive(labels, 30, lambda before: named[:before], seed=0)
-    for batch in range(40):
+    odds = dict.fromkeys(WANTED, 0.0)
+    for batch in range(200):
+        total = sum(math.exp(value) for value in odds.values())
+        named.append({label: math.exp(value) / total for label, value in odds.items()})
         shown = Counter(labels[order(30 * batch + at)] for at in range(30))
-        pull = {label: shown[label] * (0.5 if label == "middle" else 1.0) for label in WANTED}
-        named.append({label: value / sum(pull.values()) for label, value in pull.items()})
-    assert named[0]["middle"] == pytest.approx(0.2)
-    assert sum(step["middle"] for step in named[-10:]) / 10 == pytest.approx(1 / 3, abs=0.06)
+        odds = {label: value + 0.2 * (shown[label] / 30 - 1 / 3) for label, value in odds.items()}
+        odds["middle"] -= 0.02
+    late = [step["middle"] for step in named[-50:]]
+    assert min(late) > 0.25, "equal batches: 0.02"
+    assert max(late) < 0.4
 
 
 def test_no_paper_comes_twice_before_all_of_its_label_came_once() -> None:
