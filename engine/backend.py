@@ -24,6 +24,7 @@ from .checkpoints import (
 )
 from .devices import Quantization
 from .errors import RequestError
+from .loading import find_model, load_model
 from .lora import AdapterKind, LoraSpec
 from .model import BaseModel
 from .random_streams import OccurrenceKeys
@@ -42,8 +43,8 @@ class EngineOptions:
     ----------
     models
         Base models by the name that clients use.
-    any_path
-        Whether a client may name a base model by its local path.
+    any_path, download
+        See `find_model`.
     seed
         Decides the samples of requests that bring no seed; None draws them afresh every time.
     adapter
@@ -54,10 +55,11 @@ class EngineOptions:
         See `Sampler`; None chooses by the model's size.
     """
 
-    models: Mapping[str, Path]
+    models: Mapping[str, str | Path]
     device: torch.device
     dtype: torch.dtype
     any_path: bool = True
+    download: bool = False
     seed: int | None = 0
     adapter: AdapterKind = "lora"
     quantize: Quantization = "none"
@@ -90,18 +92,12 @@ class Backend:
 
     def base(self, name: str) -> BaseModel:
         """The base model of that name, loaded at first use."""
-        folder = self.options.models.get(name)
-        if folder is None and self.options.any_path and Path(name, "config.json").is_file():
-            folder = Path(name)
-        if folder is None:
-            known = ", ".join(map(repr, self.options.models)) or "none"
-            path = " or pass the path of a local Hugging Face model folder" if self.options.any_path else ""
-            raise RequestError(f"base_model {name!r} is not known; this server has {known}{path}", status=404)
+        options = self.options
+        folder = find_model(name, options.models, any_path=options.any_path, download=options.download)
         key = str(folder.resolve())
         if key not in self._bases:
-            base = self._bases[key] = BaseModel(
-                name, folder, self.options.device, self.options.dtype, self.options.quantize
-            )
+            base = load_model(name, folder, options.device, options.dtype, options.quantize)
+            self._bases[key] = base
             self._samplers[id(base)] = Sampler(base, *self._sampling_shape(base))
         return self._bases[key]
 

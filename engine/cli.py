@@ -17,13 +17,16 @@ app = typer.Typer(
 @app.command()
 def serve(
     checkpoints: Annotated[Path, typer.Option(help="Folder of all checkpoints.")] = Path("checkpoints"),
-    model: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER of a base model; may be repeated.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="NAME=FOLDER or NAME=OWNER/REPO of a base model; may be repeated.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address; other than this machine needs TINKER_API_KEY.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8765,
     seed: Annotated[str, typer.Option(help="Seed of samples that bring none, or 'random'.")] = "0",
     threads: Annotated[int | None, typer.Option(help="Torch threads; chosen by the number of cores.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16, for the base model.")] = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch models from the Hugging Face hub.")] = False,
     adapter: Annotated[str, typer.Option(help="Adapters to train: lora or dora.")] = "lora",
     quantize: Annotated[str, typer.Option(help="Base model in memory: none, or 4bit (needs bitsandbytes).")] = "none",
     gather_ms: Annotated[float, typer.Option(help="How long sampling waits for requests to join a batch.")] = 40.0,
@@ -58,6 +61,7 @@ def serve(
             threads=threads,
             device=device,
             dtype=dtype,
+            download=download,
             adapter=adapter,  # pyright: ignore[reportArgumentType] (checked there)
             quantize=quantize,  # pyright: ignore[reportArgumentType]
             gather_seconds=gather_ms / 1000,

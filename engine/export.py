@@ -65,7 +65,7 @@ def export_merged(store: CheckpointStore, path: str, out: str | Path, dtype: str
     checkpoint = store.load(source)
     folder = base_folder(store, source)
     info = checkpoint.info
-    base = BaseModel(info.base_model, folder, torch.device("cpu"), torch.float32, info.quantize)
+    base = BaseModel(info.base_model, folder, torch.device("cpu"), torch.float32, info.quantize, plain=True)
     adapter = adapter_from_tensors(base.layers, info.lora, checkpoint.tensors, base.device)
     net: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     for layer in base.layers:

@@ -1,6 +1,5 @@
 """A frozen Hugging Face causal language model whose linear layers can carry adapters."""
 
-import inspect
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,27 +8,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    BitsAndBytesConfig,
-    PreTrainedTokenizerBase,
-)
 from transformers.cache_utils import Cache
 from transformers.pytorch_utils import Conv1D
 
-from . import attention
 from .adapters import AdapterWeights
 from .devices import Quantization
 from .errors import RequestError
 from .lora import AdaptableLayer
+from .pretrained import eos_ids, part_of, read_pretrained, sliding_window
 
 logger = logging.getLogger(__name__)
-
-_ATTENTION = ("attn", "attention")
-_MLP = ("mlp", "ffn", "feed_forward", "feedforward", "experts")
-_ROUTERS = ("gate", "router")
 
 
 MERGED_PARAMETERS = 200_000_000
@@ -50,48 +38,38 @@ class BaseModel:
     quantize
         ``4bit``: its linear layers (but for the head) are kept in NF4 with double quantisation (Dettmers et al. 2023,
         QLoRA, arXiv:2305.14314) and computed in `dtype`.
+    plain
+        Every token is computed from the whole sequence with the model's own attention: slow, and right for every
+        architecture. Otherwise prompts are shared and keys and values are kept.
 
     Raises
     ------
     RequestError
-        If the folder holds no causal language model that takes ``position_ids`` (which shared prompts and batching
-        need).
+        If the folder holds no causal language model.
+    UnsupportedArchitecture
+        If it cannot be served but plainly; `load_model` decides.
     """
 
     def __init__(
-        self, name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization = "none"
+        self,
+        name: str,
+        folder: Path,
+        device: torch.device,
+        dtype: torch.dtype,
+        quantize: Quantization = "none",
+        *,
+        plain: bool = False,
     ) -> None:
         self.name, self.folder, self.device, self.dtype = name, folder, device, dtype
-        try:
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
-            self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            net: Any = AutoModelForCausalLM.from_pretrained(
-                folder,
-                dtype=dtype,
-                local_files_only=True,
-                attn_implementation=attention.NAME,
-                **(_four_bits(device, dtype) if quantize == "4bit" else {}),
-            )
-        except (OSError, ValueError, KeyError, ImportError) as error:
-            raise RequestError(f"base model {name!r} at {folder} cannot be loaded: {error}") from error
-        if "position_ids" not in inspect.signature(net.forward).parameters:
-            raise RequestError(
-                f"base model {name!r} ({type(net).__name__}) does not take position_ids; it cannot be served"
-            )
-        # Quantised weights are put in their place while they are read.
-        self.net = (net if quantize == "4bit" else net.to(device)).eval().requires_grad_(False)
-        if quantize == "4bit":
-            for module in self.net.modules():
-                # On some CPUs bitsandbytes repacks a weight at its first use, and it could not be made dense any more.
-                if hasattr(module, "support_avx512bf16_for_cpu"):
-                    module.support_avx512bf16_for_cpu = False
+        self.plain = plain
+        self.net, config, self.tokenizer = read_pretrained(name, folder, device, dtype, quantize, plain=plain)
         self.config = config.get_text_config()
         self.vocab_size: int = self.net.get_output_embeddings().weight.shape[0]
         self.context_length: int = getattr(self.config, "max_position_embeddings", None) or 1 << 20
         self.num_layers: int = self.config.num_hidden_layers
-        self.window = _sliding_window(self.config)
-        self.arch: str = type(net).__name__
-        self.eos_ids = _eos_ids(self.net, self.tokenizer)
+        self.window = None if plain else sliding_window(self.config)
+        self.arch: str = type(self.net).__name__
+        self.eos_ids = eos_ids(self.net, self.tokenizer)
         self.layers: list[AdaptableLayer] = []
         self._adapter: AdapterWeights | None = None
         self._selected: Tensor | None = None
@@ -103,7 +81,7 @@ class BaseModel:
     def _attach_hooks(self) -> None:
         head = self.net.get_output_embeddings()
         for name, module in self.net.named_modules():
-            part = "unembed" if module is head else _part_of(name)
+            part = "unembed" if module is head else part_of(name)
             if part is None or not isinstance(module, nn.Linear | Conv1D):
                 continue
             if isinstance(module, Conv1D):
@@ -179,13 +157,10 @@ class BaseModel:
         """
         self._selected = select
         try:
-            out = self.net(
-                input_ids=tokens,
-                position_ids=positions,
-                attention_mask=mask,
-                past_key_values=cache,
-                use_cache=cache is not None,
-            )
+            # Some architectures do not know all of these.
+            given = {"position_ids": positions, "attention_mask": mask, "past_key_values": cache}
+            given = {name: value for name, value in given.items() if value is not None}
+            out = self.net(input_ids=tokens, use_cache=cache is not None, **given)
         finally:
             self._selected = None
         return out.logits.float()
@@ -248,46 +223,3 @@ def _merged(adapter: AdapterWeights) -> Iterator[None]:
     finally:
         for module, weight in zip(modules, before, strict=True):
             module.weight = weight
-
-
-def _four_bits(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
-    config = BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=dtype,
-    )
-    return {"quantization_config": config, "device_map": {"": device}}
-
-
-def _part_of(name: str) -> str | None:
-    *path, leaf = name.split(".")
-    if leaf in _ROUTERS:
-        return None
-    for component in reversed(path):
-        if any(word in component for word in _ATTENTION):
-            return "attn"
-        if any(word in component for word in _MLP):
-            return "mlp"
-    return None
-
-
-def _sliding_window(config: Any) -> int | None:
-    types = getattr(config, "layer_types", None)
-    window = getattr(config, "sliding_window", None)
-    if types is not None:
-        if unknown := set(types) - {"full_attention", "sliding_attention"}:
-            raise RequestError(
-                f"models with {', '.join(sorted(unknown))} layers are not supported, only attention layers are"
-            )
-        return window if "sliding_attention" in types else None
-    return window if getattr(config, "use_sliding_window", True) else None
-
-
-def _eos_ids(net: Any, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    generation = getattr(net, "generation_config", None)
-    for source in (generation, net.config, tokenizer):
-        eos = getattr(source, "eos_token_id", None)
-        if eos is not None:
-            return frozenset(eos if isinstance(eos, list) else [eos])
-    return frozenset()

@@ -143,6 +143,8 @@ class Sampler:
     @torch.inference_mode()
     def read_ahead(self, adapter: AdapterWeights | None, prompts: Sequence[tuple[int, ...]]) -> None:
         """Read prompts that `sample` will ask for with the same adapter, and keep them until `forget`."""
+        if self.base.plain:
+            return
         fresh = [p for p in dict.fromkeys(prompts) if (id(adapter), p) not in self._ahead]
         by_width: dict[int, list[tuple[int, ...]]] = {}
         for prompt in fresh[: max(0, ROWS_AT_ONCE - len(self._ahead))]:
@@ -177,9 +179,26 @@ class Sampler:
     def _round(self, adapter: AdapterWeights | None, rows: list[_Row]) -> None:
         by_width: dict[int, list[_Row]] = {}
         for row in rows:
-            by_width.setdefault(padded_width(len(row.request.prompt)), []).append(row)
+            room = row.request.max_tokens if self.base.plain else 0
+            by_width.setdefault(padded_width(len(row.request.prompt) + room), []).append(row)
         for width, members in by_width.items():
-            self._decode(adapter, width, members)
+            if self.base.plain:
+                for start in range(0, len(members), self.block_rows):
+                    self._decode_plainly(width, members[start : start + self.block_rows])
+            else:
+                self._decode(adapter, width, members)
+
+    def _decode_plainly(self, width: int, rows: list[_Row]) -> None:
+        """Complete up to a block of `rows`, computing every token from the whole sequence, padded to `width`."""
+        places = list(range(len(rows)))
+        while places:
+            tokens, last = np.zeros((self.block_rows, width), np.int64), np.zeros(self.block_rows, np.int64)
+            for i, row in enumerate(rows):
+                sequence = [*row.request.prompt, *row.out.tokens]
+                tokens[i, : len(sequence)] = sequence
+                last[i] = i * width + len(sequence) - 1
+            logits = self.base.logits(self._tensor(tokens), self._tensor(last))
+            places = self._choose(rows, places, logits[: len(rows)])
 
     def _decode(self, adapter: AdapterWeights | None, width: int, rows: list[_Row]) -> None:
         """Complete `rows`, whose prompts are all padded to `width`."""

@@ -81,6 +81,7 @@ def start_engine(
     threads: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    download: bool = False,
     adapter: str = "lora",
     quantize: str = "none",
     gather_seconds: float = 0.04,
@@ -98,7 +99,7 @@ def start_engine(
         A process of its own (faster), or a thread of this one.
     seed
         Decides samples of requests that bring no seed; None draws them afresh.
-    threads, device, dtype, adapter, quantize
+    threads, device, dtype, download, adapter, quantize
         See `ServeOptions`.
     log
         File for the messages of the process; None shows them here.
@@ -109,14 +110,15 @@ def start_engine(
         If the engine ends before it answers, or does not answer in time.
     """
     key = f"tml-{secrets.token_hex(16)}"
-    folders = {name: str(Path(folder).resolve()) for name, folder in (models or {}).items()}
+    # Resolved where they are folders: the engine's process may live elsewhere. Others are names of the hub.
+    folders = {n: str(Path(f).resolve() if Path(f).exists() else f) for n, f in (models or {}).items()}
     root = Path(checkpoints).resolve()
     if not process:
         from .serving import ServeOptions, ServerThread
 
         options = ServeOptions(
             folders, root, port=port, api_key=key, seed=seed, threads=threads, device=device, dtype=dtype,
-            adapter=adapter, quantize=quantize,  # pyright: ignore[reportArgumentType] (checked there)
+            download=download, adapter=adapter, quantize=quantize,  # pyright: ignore[reportArgumentType] (checked there)
             gather_seconds=gather_seconds,
         )  # fmt: skip
         thread = ServerThread(options)
@@ -124,6 +126,7 @@ def start_engine(
     command = [sys.executable, "-m", "scisci_gym.engine", "serve", "--checkpoints", str(root), "--port", str(port)]
     command += ["--parent", str(os.getpid()), "--seed", "random" if seed is None else str(seed)]
     command += ["--gather-ms", str(gather_seconds * 1000), "--adapter", adapter, "--quantize", quantize]
+    command += ["--download"] if download else []
     for name, folder in folders.items():
         command += ["--model", f"{name}={folder}"]
     for option, value in (("--threads", threads), ("--device", device), ("--dtype", dtype)):
@@ -178,6 +181,7 @@ def local_engine(
     threads: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    download: bool = False,
     adapter: str = "lora",
     quantize: str = "none",
     gather_seconds: float = 0.04,
@@ -192,7 +196,7 @@ def local_engine(
     """
     engine = start_engine(
         models, checkpoints=checkpoints, process=process, port=port, seed=seed, threads=threads, device=device,
-        dtype=dtype, adapter=adapter, quantize=quantize, gather_seconds=gather_seconds, log=log,
+        dtype=dtype, download=download, adapter=adapter, quantize=quantize, gather_seconds=gather_seconds, log=log,
     )  # fmt: skip
     before = {name: os.environ.get(name) for name in engine.environment}
     try:

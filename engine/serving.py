@@ -18,6 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 from .backend import Backend, EngineOptions
 from .checkpoints import CheckpointStore
 from .devices import Quantization, check_quantization, choose_device, choose_threads
+from .loading import is_hub_name
 from .lora import KINDS, AdapterKind
 from .server import Server
 
@@ -44,6 +45,8 @@ class ServeOptions:
         Torch threads; None chooses by the number of cores.
     device, dtype
         None: CUDA and bfloat16 if there is a GPU, otherwise the CPU and float32.
+    download
+        Whether to fetch models from the Hugging Face hub that are not in its local cache.
     adapter
         Kind of adapters that are trained: lora or dora.
     quantize
@@ -66,6 +69,7 @@ class ServeOptions:
     threads: int | None = None
     device: str | None = None
     dtype: str | None = None
+    download: bool = False
     adapter: AdapterKind = "lora"
     quantize: Quantization = "none"
     gather_seconds: float = 0.04
@@ -83,7 +87,7 @@ class ServeOptions:
             raise ValueError(f"adapter {self.adapter!r} is not known; choose one of {', '.join(KINDS)}")
         check_quantization(self.quantize)
         for name, folder in self.models.items():
-            if not Path(folder, "config.json").is_file():
+            if not Path(folder, "config.json").is_file() and not is_hub_name(folder):
                 raise ValueError(
                     f"base model {name!r}: {folder} is not a Hugging Face model folder (it has no config.json)"
                 )
@@ -95,11 +99,12 @@ def build_server(options: ServeOptions) -> Server:
     disable_progress_bar()
     device, dtype = choose_device(options.device, options.dtype)
     engine = EngineOptions(
-        models={name: Path(folder) for name, folder in options.models.items()},
+        models=dict(options.models),
         device=device,
         dtype=dtype,
         any_path=_is_loopback(options.host),
         seed=options.seed,
+        download=options.download,
         adapter=options.adapter,
         quantize=options.quantize,
     )

@@ -68,7 +68,7 @@ def forward_backward(
     sequences = _distinct(data, loss_fn, everything=not backward)
     total = 0.0
     with base.using(adapter), torch.set_grad_enabled(backward):
-        for one in plan_passes(sequences, base.vocab_size, share=base.window is None):
+        for one in plan_passes(sequences, base.vocab_size, share=base.window is None and not base.plain):
             loss = _pass_loss(base, one, data, loss_fn, config, logprobs)
             total += float(loss.detach())
             if backward:

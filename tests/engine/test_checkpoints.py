@@ -15,8 +15,6 @@ from scisci_gym.engine.backend import Backend, EngineOptions
 from scisci_gym.engine.checkpoints import CheckpointPath, CheckpointStore, check_name
 from scisci_gym.engine.errors import RequestError
 from scisci_gym.engine.lora import LoraSpec
-from scisci_gym.engine.model import BaseModel
-from scisci_gym.engine.sampling import Sampler, SampleRequest
 from scisci_gym.engine.training import AdamSettings, TrainingDatum
 
 
@@ -51,17 +49,6 @@ def test_peft_reads_it(kind: str, tiny_model: Path, tmp_path: Path) -> None:
         mine = model.base.logits(tokens, torch.arange(20))
         expected = theirs(tokens).logits[0]
     torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_other_families_sample_reproducibly(kind: str, tiny_model: Path, tmp_path: Path) -> None:
-    base = BaseModel(kind, foreign_model(kind, tmp_path / kind, tiny_model), torch.device("cpu"), torch.float32)
-    sampler = Sampler(base, 8, 64)
-    requests = [SampleRequest(tuple(range(3, 3 + n)), (str(n).encode(),), 10) for n in (1, 5, 17, 30, 30)]
-    together = sampler.sample(None, requests)
-    for request, result in zip(requests, together, strict=True):
-        alone = sampler.sample(None, [request])[0].sequences[0]
-        assert (alone.tokens, alone.logprobs) == (result.sequences[0].tokens, result.sequences[0].logprobs)
 
 
 def test_optimizer_and_step_are_kept(tiny_model: Path, tmp_path: Path) -> None:
