@@ -104,3 +104,10 @@ def test_adversarial_tasks_stay_and_others_keep_their_prompt(examine) -> None:
     assert (task.env, task.options) == ("disruption-adversarial-v0", {"prompt": "short"})
     own = examine(obey, "disruption-selfplay-v0", prompt="short", control_rate=0.1).task
     assert adversarial_task(own) is own
+
+
+def test_self_play_is_reported_in_the_same_way(examine) -> None:
+    examined = examine(obey, "disruption-selfplay-v0")
+    report = asyncio.run(flip_report(examined, {"scripted": ScriptedChallenger()}, control_rate=0.4, draw=3))
+    assert report["env"] == "disruption-selfplay-v0"
+    assert report["challengers"]["scripted"]["rows"]["argued"]["followed"]["value"] == 1.0
