@@ -24,7 +24,7 @@ def reference_client(service: tinker.ServiceClient, model_name: str, start: str 
     """
     if start is None:
         return service.create_sampling_client(base_model=model_name)
-    return service.create_training_client_from_state(start).save_weights_and_get_sampling_client()
+    return service.create_training_client_from_state(start).result().save_weights_and_get_sampling_client()
 
 
 def dpo_loop(config: train_dpo.Config) -> None:
@@ -90,9 +90,11 @@ def _training_client(
     metadata: dict[str, str],
 ) -> tinker.TrainingClient:
     if last is not None and last.state_path is not None:
-        return service.create_training_client_from_state_with_optimizer(last.state_path, user_metadata=metadata)
+        return service.create_training_client_from_state_with_optimizer(
+            last.state_path, user_metadata=metadata
+        ).result()
     if config.load_checkpoint_path:
-        return service.create_training_client_from_state(config.load_checkpoint_path, user_metadata=metadata)
+        return service.create_training_client_from_state(config.load_checkpoint_path, user_metadata=metadata).result()
     return service.create_lora_training_client(
         base_model=config.model_name, rank=config.lora_rank, user_metadata=metadata
-    )
+    ).result()
