@@ -16,8 +16,8 @@ class RestRoutes:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
-    def add_to(self, app: web.Application) -> None:
-        get, api = app.router.add_get, "/api/v1"
+    def add_to(self, app: web.Application, api: str) -> None:
+        get = app.router.add_get
         get(f"{api}/get_server_capabilities", self.capabilities)
         app.router.add_post(f"{api}/weights_info", self.weights_info)
         get(f"{api}/training_runs", self.training_runs)

@@ -1,0 +1,75 @@
+"""The sampling part of the protocol: sessions on frozen weights, and samples from them."""
+
+from typing import Any
+
+from aiohttp import web
+
+from . import messages as m
+from . import wire
+from .backend import Backend
+from .errors import RequestError
+from .futures import Promise
+from .sample_requests import sample_request
+from .scheduler import SampleJob
+from .work import Work
+
+
+class SamplingRoutes:
+    """Sampling sessions and requests."""
+
+    def __init__(self, backend: Backend, work: Work) -> None:
+        self.backend, self.work = backend, work
+        self._joined: dict[str, int] = {}
+
+    def add_to(self, app: web.Application, api: str) -> None:
+        post = app.router.add_post
+        post(f"{api}/create_sampling_session", self.create_sampling_session)
+        post(f"{api}/join_sampling_session", self.join_sampling_session)
+        post(f"{api}/asample", self.asample)
+        app.router.add_get(f"{api}/samplers/{{id}}", self.sampler)
+
+    async def create_sampling_session(self, request: web.Request) -> web.Response:
+        body = m.parse(m.CreateSamplingSession, await request.read())
+        if body.model_path is not None:
+            path = body.model_path
+            session_id = await self.work.done(lambda: self.backend.sampler_from_path(path))
+        elif body.base_model is not None:
+            name = body.base_model
+            session_id = await self.work.done(lambda: self.backend.sampler_from_base(name))
+        else:
+            raise RequestError("create_sampling_session needs model_path or base_model")
+        return web.json_response({"type": "create_sampling_session", "sampling_session_id": session_id})
+
+    async def join_sampling_session(self, request: web.Request) -> web.Response:
+        body = m.parse(m.JoinSamplingSession, await request.read())
+        self.backend.sessions.get(body.sampling_session_id)
+        counter = self._joined.get(body.sampling_session_id, 0) + 1
+        self._joined[body.sampling_session_id] = counter
+        return web.json_response({"type": "join_sampling_session", "client_counter": counter})
+
+    async def sampler(self, request: web.Request) -> web.Response:
+        session = self.backend.sessions.get(request.match_info["id"])
+        path = str(session.source) if session.source is not None else None
+        base = session.base.tokenizer_path
+        return web.json_response({"sampler_id": session.session_id, "base_model": base, "model_path": path})
+
+    async def asample(self, request: web.Request) -> web.Response:
+        body = m.parse(m.Sample, await request.read())
+        session_id = body.sampling_session_id
+        if session_id is None:
+            raise RequestError("asample needs a sampling_session_id; create_sampling_session gives one")
+        session = self.backend.sessions.get(session_id)
+        key = ("sample", session_id, body.seq_id) if body.seq_id is not None else None
+        promise = self.work.promises.find(key)
+        if promise is None:
+            payload = sample_request(body, session.base)
+            promise = self.work.promises.create(key)
+
+            def report(result: Any, promise: Promise = promise) -> None:
+                self.work.promises.resolve(
+                    promise, result if isinstance(result, Exception) else wire.sample_bytes(result)
+                )
+
+            self.work.sample(promise, SampleJob(session_id, body.seq_id, payload, report))
+        ids = [f"{promise.request_id}:{i}" for i in range(body.num_samples)]
+        return web.json_response({"request_id": promise.request_id, "sample_sequence_ids": ids})
