@@ -89,7 +89,7 @@ def _section(board: Board, result: Leaderboard) -> Section:
             if entry.outcome.calibration is not None and sum(one.n > 0 for one in entry.outcome.calibration.bins) > 1
         ][:RELIABILITY],
         sorted({one.year for entry in board.entries for one in entry.outcome.years}),
-        [sentence(one) for one in board.versus],
+        [sentence(one, board) for one in board.versus],
         asyncio.run(mistakes(board, shown, result)),
     )
 

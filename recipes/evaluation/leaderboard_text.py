@@ -12,14 +12,14 @@ from .board import Board, Entry, Versus
 from .intervals import Score
 from .leaderboard import Leaderboard
 
-SMALL_P = 0.0005
+SMALL_P = 0.001
 
 
 def leaderboard_tables(result: Leaderboard) -> RenderableType:
     """One table for every environment; its main score with the 95 % interval, others without."""
     parts: list[RenderableType] = []
     for board in result.boards:
-        parts += [_table(board), *(Text(f"- {sentence(one)}") for one in board.versus), Text("")]
+        parts += [_table(board), *(Text(f"- {sentence(one, board)}") for one in board.versus), Text("")]
     parts += [Text(f"- {env_id} left out: {reason}") for env_id, reason in result.skipped.items()]
     parts += [Text(f"- {note}") for note in result.notes]
     return Group(*parts)
@@ -54,15 +54,16 @@ def _others(entry: Entry, board: Board) -> list[str]:
     return ["" if one is None else f"{one.value:z.3f}" for one in found]
 
 
-def sentence(one: Versus) -> str:
-    """A comparison in words."""
-    p = one.labels.mcnemar_p
-    gap = one.reward_difference
-    return (
+def sentence(one: Versus, board: Board) -> str:
+    """A comparison in words. Without McNemar's test where examples are not independent, such as both orders of a pair."""
+    p, gap = one.labels.mcnemar_p, one.reward_difference
+    text = (
         f"{one.first} against {one.second}: reward {gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], right alone "
-        f"{one.labels.n_only_first_right} : {one.labels.n_only_second_right}, McNemar p "
-        f"{'<' if p < SMALL_P else '='} {max(p, SMALL_P):.3f}"
+        f"{one.labels.n_only_first_right} : {one.labels.n_only_second_right}"
     )
+    if board.env_class.presentations > 1:
+        return text
+    return f"{text}, McNemar p {'<' if p < SMALL_P else '='} {max(p, SMALL_P):.3f}"
 
 
 def leaderboard_markdown(result: Leaderboard, command: str) -> str:
@@ -94,7 +95,7 @@ def leaderboard_markdown(result: Leaderboard, command: str) -> str:
             for entry in board.entries
         ]
         lines += _markdown(headings, rows)
-        lines += [f"- {_cell(sentence(one))}" for one in board.versus]
+        lines += [f"- {_cell(sentence(one, board))}" for one in board.versus]
         lines += [""] if board.versus else []
     lines += [f"- {env_id} left out: {reason}" for env_id, reason in result.skipped.items()]
     lines += [f"- {_cell(note)}" for note in result.notes]
