@@ -55,7 +55,7 @@ def _others(entry: Entry, board: Board) -> list[str]:
 
 
 def sentence(one: Versus, board: Board) -> str:
-    """A comparison in words. Without McNemar's test where examples are not independent, such as both orders of a pair."""
+    """A comparison in words; without McNemar's test where examples are not independent: both orders of a pair."""
     p, gap = one.labels.mcnemar_p, one.reward_difference
     text = (
         f"{one.first} against {one.second}: reward {gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], right alone "
