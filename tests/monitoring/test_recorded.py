@@ -161,6 +161,28 @@ def test_two_processes_do_not_train_in_one_folder(config) -> None:
     trained(config(), 2)
 
 
+def _train_with_a_worker(config, worker) -> None:
+    with recorded_run("rl", config):
+        child = FORK.Process(target=time.sleep, args=(60,))
+        child.start()
+        worker.value = child.pid
+        time.sleep(60)
+
+
+def test_a_worker_that_outlives_a_killed_run_does_not_keep_the_folder(config) -> None:
+    worker = FORK.Value("i", 0)
+    child = FORK.Process(target=_train_with_a_worker, args=(config(), worker))
+    child.start()
+    wait_for(lambda: worker.value)
+    child.kill()
+    child.join()
+    try:
+        trained(config(), 2)
+        os.kill(worker.value, 0)
+    finally:
+        os.kill(worker.value, signal.SIGKILL)
+
+
 def test_a_heartbeat_is_never_half_written(tmp_path: Path) -> None:
     heartbeat = Heartbeat(tmp_path, every=0.0005)
     heartbeat.start()

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import f1_score
 
+from scisci_gym.recipes.monitoring.atomic_files import locked
 from scisci_gym.recipes.monitoring.comparison import majority_of
 from scisci_gym.recipes.monitoring.recorded import describe_run, recorded_run
-from scisci_gym.recipes.monitoring.register import read_register, register_run
+from scisci_gym.recipes.monitoring.register import LOCK, read_register, register_run
 
 from .conftest import SHARES, log
 
@@ -117,6 +118,17 @@ def test_many_runs_write_the_register_at_once(config) -> None:
     assert {entry["status"] for entry in entries.values()} == {"finished"}
     rows = [line for line in (parent / "REGISTER.md").read_text().splitlines() if line.startswith("| [run")]
     assert len(rows) == 12
+
+
+def test_a_writer_waits_for_the_one_before(config) -> None:
+    folder = trained(config())
+    with locked(folder.parent / LOCK):
+        child = FORK.Process(target=register_run, args=(folder,))
+        child.start()
+        child.join(0.3)
+        assert child.is_alive()
+    child.join(10)
+    assert child.exitcode == 0
 
 
 def test_writing_it_again_changes_nothing(config) -> None:
