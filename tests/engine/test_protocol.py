@@ -1,7 +1,9 @@
 """The server against clients that are not the SDK: garbage, repeats, wrong keys, names that try to escape."""
 
 import json
+import socket
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from tinker.proto import tinker_public_pb2 as pb
 
 from scisci_gym.engine import Engine
 from scisci_gym.engine.service import start_engine
-from scisci_gym.engine.serving import ServeOptions
+from scisci_gym.engine.serving import ServeOptions, ServerThread
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +183,30 @@ def test_other_machines_need_a_key(tiny_model: Path, tmp_path: Path) -> None:
         ServeOptions({}, tmp_path, api_key="abc")
     with pytest.raises(ValueError, match=r"no config\.json"):
         ServeOptions({"x": str(tmp_path)}, tmp_path)
+
+
+def test_a_server_for_others_wants_its_key_from_everybody(tiny_model: Path, tmp_path: Path) -> None:
+    """And lets nobody name a model by a path of its machine."""
+    server = ServerThread(ServeOptions({}, tmp_path, host="0.0.0.0", api_key="tml-right"))
+    server.start()
+    try:
+        url = f"http://127.0.0.1:{urllib.parse.urlsplit(server.url).port}"
+        assert Client(Engine(url, "tml-wrong")).send("GET", "get_server_capabilities")[0] == 401
+        right = Client(Engine(url, "tml-right"))
+        assert right.send("GET", "get_server_capabilities")[0] == 200
+        status, answer = right.post("create_sampling_session", {"session_id": "x", "base_model": str(tiny_model)})
+        assert (status, "is not known" in answer["error"]) == (404, True)
+    finally:
+        server.stop()
+
+
+def test_it_listens_on_this_machine_only(threaded: Engine) -> None:
+    """Another address of the same machine does not reach it."""
+    port = urllib.parse.urlsplit(threaded.url).port
+    with socket.create_connection(("127.0.0.1", port or 0), timeout=5):
+        pass
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port or 0), timeout=5):
+        pass
 
 
 def test_fetched_promises_are_forgotten(client: Client, threaded: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
