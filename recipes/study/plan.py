@@ -54,6 +54,8 @@ def arms_for(model_name: str, made_up: bool) -> tuple[Arm, ...]:
         return _arms(None, LARGE)
     return _arms("format", TINY_SYNTHETIC if made_up else # On real text accuracy and macro-F1 part ways: a policy that is paid for being right stops naming the middle label. So
 # the shares of the labels follow its answers (balance_labels), and RL on top of SFT goes slowly.
+# On real text accuracy and macro-F1 part ways: a policy that is paid for being right stops naming the middle label. So
+# the shares of the labels follow its answers (balance_labels), and RL on top of SFT goes slowly.
 TINY_REAL: dict[str, dict[str, Any]] = {
     "format": _FORMAT,
     "sft": {**_TINY, "learning_rate": 1e-3, "num_epochs": 8, "batch_size": 32, "save_every": 32},
