@@ -52,8 +52,31 @@ def arms_for(model_name: str, made_up: bool) -> tuple[Arm, ...]:
     """
     if is_known_model(model_name):
         return _arms(None, LARGE)
-    return _arms("format", TINY_SYNTHETIC if made_up else # On real text accuracy and macro-F1 part ways: a policy that is paid for being right stops naming the middle label. So
-# the shares of the labels follow its answers (balance_labels), and RL on top of SFT goes slowly.
+    return _arms("format", TINY_SYNTHETIC if made_up else TINY_REAL)
+
+
+LARGE: dict[str, dict[str, Any]] = {
+    "sft": {"num_epochs": 2, "batch_size": 32, "save_every": 25},
+    "rl": {"groups_per_batch": 32, "group_size": 8, "max_steps": 100},
+    "sft_rl": {"groups_per_batch": 32, "group_size": 8, "max_steps": 100, "kl_penalty_coef": 0.05},
+    "dpo": {"learning_rate": 1e-5, "num_epochs": 1, "batch_size": 32, "pairs": "sampled"},
+}
+_TINY: dict[str, Any] = {"max_tokens": 12, "lora_rank": 16}
+_FORMAT = {**_TINY, "answers": "random", "rows": 480, "learning_rate": 5e-4, "batch_size": 32, "validation_examples": 0}
+TINY_SYNTHETIC: dict[str, dict[str, Any]] = {
+    "format": _FORMAT,
+    "sft": {**_TINY, "learning_rate": 2e-3, "num_epochs": 8, "batch_size": 32, "save_every": 50},
+    "rl": {
+        **_TINY,
+        "learning_rate": 2e-3,
+        "groups_per_batch": 16,
+        "group_size": 8,
+        "max_steps": 120,
+        "kl_penalty_coef": 0.1,
+    },
+    "sft_rl": {**_TINY, "learning_rate": 5e-4, "groups_per_batch": 16, "group_size": 8, "max_steps": 60},
+    "dpo": {**_TINY, "learning_rate": 2e-3, "num_epochs": 4, "batch_size": 32, "dpo_beta": 0.1},
+}
 # On real text accuracy and macro-F1 part ways: a policy that is paid for being right stops naming the middle label. So
 # the shares of the labels follow its answers (balance_labels), and RL on top of SFT goes slowly.
 TINY_REAL: dict[str, dict[str, Any]] = {
