@@ -34,13 +34,18 @@ def write_json_atomically(path: str | Path, value: Any) -> Path:
     return write_text_atomically(path, json.dumps(value, indent=2, default=str) + "\n")
 
 
+# POSIX record locks (`lockf`) belong to a process: the system lets go of them when it dies, and a forked worker that
+# outlives it does not hold them, as it would those of `flock`. Threads of one process they do not keep apart.
+_THREADS = threading.Lock()
+
+
 @contextmanager
 def locked(path: str | Path) -> Iterator[None]:
-    """Hold the lock file at `path` while the block runs; others wait. The system lets go of it if the process dies."""
+    """Hold the lock file at `path` while the block runs; other processes and threads wait."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with _THREADS, path.open("a") as handle:
+        fcntl.lockf(handle, fcntl.LOCK_EX)
         yield
 
 
@@ -51,13 +56,13 @@ def claimed(path: str | Path, refusal: str) -> Iterator[None]:
     Raises
     ------
     FolderInUse
-        With the text `refusal`, if another process (or another claim of this one) holds it.
+        With the text `refusal`, if another process holds it.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
             raise FolderInUse(refusal) from error
         yield

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import threading
 from pathlib import Path
 
 import pytest
@@ -120,15 +121,25 @@ def test_many_runs_write_the_register_at_once(config) -> None:
     assert len(rows) == 12
 
 
+def _hold(path: Path, held, release) -> None:
+    with locked(path):
+        held.set()
+        release.wait(30)
+
+
 def test_a_writer_waits_for_the_one_before(config) -> None:
-    folder = trained(config())
-    with locked(folder.parent / LOCK):
-        child = FORK.Process(target=register_run, args=(folder,))
-        child.start()
-        child.join(0.3)
-        assert child.is_alive()
-    child.join(10)
-    assert child.exitcode == 0
+    folder, held, release = trained(config()), FORK.Event(), FORK.Event()
+    other = FORK.Process(target=_hold, args=(folder.parent / LOCK, held, release))
+    other.start()
+    assert held.wait(10)
+    writer = threading.Thread(target=register_run, args=(folder,), daemon=True)
+    writer.start()
+    writer.join(0.3)
+    assert writer.is_alive()
+    release.set()
+    writer.join(10)
+    assert not writer.is_alive()
+    other.join(10)
 
 
 def test_writing_it_again_changes_nothing(config) -> None:
