@@ -15,6 +15,7 @@ from ..evaluation.answers import Answer
 from ..evaluation.examination import plain
 from ..evaluation.intervals import Score
 from ..evaluation.policy_scores import read_metrics
+from ..evaluation.scores import score
 from ..monitoring.run_record import git_revision
 from .assessment import Assessed
 from .cost import Cost, cost_of
@@ -45,7 +46,7 @@ class ArmRow:
         Macro-F1, mean over seeds with its two-level interval; greedy, and at temperature 1. A baseline is not sampled.
     by_seed : tuple of float
         Greedy macro-F1 of every seed.
-    accuracy : float
+    accuracy, mcc : float
         Greedy, mean over seeds.
     ece, brier_skill : float or None
         Calibration of the labels' probabilities, mean over seeds.
@@ -61,6 +62,7 @@ class ArmRow:
     sampled: Score | None
     by_seed: tuple[float, ...]
     accuracy: float
+    mcc: float
     ece: float | None
     brier_skill: float | None
     cost: Cost | None
@@ -153,7 +155,7 @@ def _rl_arms(plan: StudyPlan) -> list[Arm]:
 
 def _baseline_row(name: str, expected: Sequence[str], given: Sequence[Sequence[str]], labels: Sequence[str]) -> ArmRow:
     score, by_seed = arm_scores(expected, given, labels)
-    return ArmRow(name, name, score, None, by_seed, _accuracy(expected, given), None, None, None, ())
+    return ArmRow(name, name, score, None, by_seed, *_accuracy_and_mcc(expected, given, labels), None, None, None, ())
 
 
 def _arm_row(plan: StudyPlan, out: Path, arm: Arm, found: Sequence[Assessed], labels: Sequence[str]) -> ArmRow:
@@ -169,7 +171,7 @@ def _arm_row(plan: StudyPlan, out: Path, arm: Arm, found: Sequence[Assessed], la
         greedy,
         sampled,
         by_seed,
-        _accuracy(expected, [[a.predicted for a in f.greedy] for f in found]),
+        *_accuracy_and_mcc(expected, [[a.predicted for a in f.greedy] for f in found], labels),
         float(np.mean([c.ece.value for c in calibrated])) if calibrated else None,
         float(np.mean(skills)) if skills else None,
         _mean_cost(costs) if costs else None,
@@ -177,8 +179,11 @@ def _arm_row(plan: StudyPlan, out: Path, arm: Arm, found: Sequence[Assessed], la
     )
 
 
-def _accuracy(expected: Sequence[str], given: Sequence[Sequence[str]]) -> float:
-    return float(np.mean([[e == g for e, g in zip(expected, answers, strict=True)] for answers in given]))
+def _accuracy_and_mcc(
+    expected: Sequence[str], given: Sequence[Sequence[str]], labels: Sequence[str]
+) -> tuple[float, float]:
+    found = [score(expected, answers, labels) for answers in given]
+    return float(np.mean([s.accuracy.value for s in found])), float(np.mean([s.mcc.value for s in found]))
 
 
 def _mean_cost(costs: Sequence[Cost]) -> Cost:

@@ -66,7 +66,7 @@ def study_table(result: StudyResult) -> Table:
     counted = f"{result.papers:,} papers, {seeds} seed{'s' * (seeds > 1)}"
     title = f"{result.plan.split} split, {counted}: macro-F1 [95 % interval]"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for heading in ("", "greedy", "by seed", "sampled", "ECE"):
+    for heading in ("", "greedy", "by seed", "sampled", "MCC"):
         table.add_column(heading)
     for row in result.rows:
         table.add_row(
@@ -74,7 +74,7 @@ def study_table(result: StudyResult) -> Table:
             str(row.greedy),
             " ".join(f"{value:.3f}" for value in row.by_seed) if len(row.by_seed) > 1 else "",
             f"{row.sampled.value:.3f}" if row.sampled else "",
-            f"{row.ece:.2f}" if row.ece is not None else "",
+            f"{row.mcc:.3f}",
             style="bold" if "RL" in row.title else None,
         )
     return table
