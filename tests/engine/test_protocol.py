@@ -205,7 +205,10 @@ def test_it_listens_on_this_machine_only(threaded: Engine) -> None:
     port = urllib.parse.urlsplit(threaded.url).port
     with socket.create_connection(("127.0.0.1", port or 0), timeout=5):
         pass
-    with pytest.raises((ConnectionRefusedError, TimeoutError)), socket.create_connection(("127.0.0.2", port or 0), timeout=5):
+    with (
+        pytest.raises((ConnectionRefusedError, TimeoutError)),
+        socket.create_connection(("127.0.0.2", port or 0), timeout=5),
+    ):
         pass
 
 
