@@ -20,14 +20,14 @@ from .evaluation.policy_scores import read_metrics
 
 Balance = Literal["off", "equal", "adaptive"]
 NAMED = "env/all/majority/"
-SPAN, GAIN, LIMIT = 5, 2.0, 4.0
+SPAN, GAIN, LIMIT = 5, 1.5, 4.0
 FAINT = 0.02
 
 
 def adapted_shares(named: Sequence[Mapping[str, float]], wanted: Mapping[str, float]) -> dict[str, float]:
     """Shares of the labels among the papers of the next batch.
 
-    The weight of a label is (wanted share / share of the last five steps' groups that named it) ** 2, between 1/4 and
+    The weight of a label is (wanted share / share of the last five steps' groups that named it) ** 1.5, between 1/4 and
     4. It follows the answers themselves and not their sum over time: training adds up what it is shown already, and
     weights that added up as well would swing from one label to the other (tried on hep-th: the middle label went from
     27 % of the answers to 68 %). And it goes by majorities, because sampled answers stay even while a label is no

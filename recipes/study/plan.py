@@ -96,7 +96,7 @@ TINY_REAL: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-4,
         "groups_per_batch": 32,
         "group_size": 8,
-        "max_steps": 40,
+        "max_steps": 60,
         "balance_labels": "adaptive",
     },
     "dpo": {**_TINY, "learning_rate": 5e-4, "num_epochs": 2, "batch_size": 32, "dpo_beta": 0.1},
