@@ -28,7 +28,7 @@ from ..datasets.store import load_papers
 from ..rewards.diagnostics import group_diagnostics
 from .base import Example, SciSciEnv
 from .order import Order, Shuffled, epoch_order
-from .outcomes import majority_metrics, outcome_metrics
+from .outcomes import outcome_metrics
 from .registry import spec
 from .thread_safe_tokenizer import ThreadSafeTokenizer
 from .transcripts import log_episodes
@@ -113,9 +113,7 @@ class SciSciGroupBuilder(EnvGroupBuilder):
             sum(step.reward for step in trajectory.transitions) + extra
             for trajectory, extra in zip(trajectory_group, added, strict=True)
         ]
-        env_class = spec(self.env_id)
-        shared = group_diagnostics(rewards, *env_class.reward_range)
-        shared |= majority_metrics(trajectory_group, env_class.labels)
+        shared = group_diagnostics(rewards, *spec(self.env_id).reward_range)
         log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
         return [
             (extra, {**shared, **outcome_metrics(trajectory, env), **_ungraded(trajectory, env)})

@@ -43,8 +43,8 @@ class CLIConfig(RecipeConfig):
     kl_penalty_coef: float = 0.0
     kl_reference_checkpoint: str | None = None
     remove_constant_reward_groups: bool = False
-    # Which papers when. Labels by turns (equal), or more often as the policy stops naming them (adaptive); or easy
-    # papers first, by distance from the label boundary or by pass rate.
+    # Which papers when. Labels by turns (equal), or more often as the policy stops naming them (adaptive, at every
+    # evaluation); or easy papers first, by distance from the label boundary or by pass rate.
     balance_labels: Balance = "off"
     curriculum: Curriculum = "none"
     pass_rate_attempts: int = 8
@@ -126,6 +126,8 @@ def _dataset(cfg: CLIConfig) -> SciSciDatasetBuilder:
 
 
 def _order(cfg: CLIConfig) -> OrderMaker | None:
+    if cfg.balance_labels == "adaptive" and not (cfg.validation_examples != 0 and cfg.eval_every):
+        raise ValueError("balance_labels=adaptive goes by answers to validation papers; turn validation on")
     if cfg.curriculum == "none":
         return balanced_order(cfg.balance_labels, cfg.env, cfg.groups_per_batch, cfg.log_path)
     if cfg.balance_labels != "off":

@@ -82,7 +82,8 @@ def score_answers(answers: Sequence[Answer], labels: Sequence[str], seed: int = 
 class ValidationScores(SamplingClientEvaluator):
     """Greedy scores on validation papers during training; what a checkpoint is chosen by, so that the test set is not.
 
-    Logs ``validation/accuracy``, ``validation/macro_f1``, ``validation/mcc`` and ``validation/answered``.
+    Logs ``validation/accuracy``, ``validation/macro_f1``, ``validation/mcc``, ``validation/answered``, and for every
+    label ``validation/predicted/<label>``, its share of the answers.
     """
 
     def __init__(self, benchmark: SciSciBenchmark, renderer: Renderer, max_tokens: int, max_examples: int | None):
@@ -102,13 +103,20 @@ class ValidationScores(SamplingClientEvaluator):
             temperature=0.0,
             max_examples=self.max_examples,
         )
-        scores = score_answers(answers, spec(self.benchmark.env_id).labels)
+        labels = spec(self.benchmark.env_id).labels
+        scores = score_answers(answers, labels)
         return {
             "validation/accuracy": scores.accuracy.value,
             "validation/macro_f1": scores.macro_f1.value,
             "validation/mcc": scores.mcc.value,
             "validation/answered": scores.answered,
+            **{f"validation/predicted/{label}": share for label, share in _shares(scores, labels).items()},
         }
+
+
+def _shares(scores: Scores, labels: Sequence[str]) -> dict[str, float]:
+    columns = zip(*scores.confusion, strict=True)
+    return {label: sum(column) / scores.n for label, column in zip(labels, columns, strict=False)}
 
 
 def read_metrics(log_path: str | Path) -> list[dict]:

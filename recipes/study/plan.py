@@ -90,6 +90,8 @@ TINY_REAL: dict[str, dict[str, Any]] = {
         "max_steps": 60,
         "kl_penalty_coef": 0.05,
         "balance_labels": "adaptive",
+        "eval_every": 5,
+        "save_every": 5,
     },
     "sft_rl": {
         **_TINY,
@@ -98,6 +100,8 @@ TINY_REAL: dict[str, dict[str, Any]] = {
         "group_size": 8,
         "max_steps": 60,
         "balance_labels": "adaptive",
+        "eval_every": 5,
+        "save_every": 5,
     },
     "dpo": {**_TINY, "learning_rate": 5e-4, "num_epochs": 2, "batch_size": 32, "dpo_beta": 0.1},
 }
