@@ -40,8 +40,9 @@ format: setup
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+# Two at a time: most tests of the engine and the recipes wait for one another's process half of the time.
 test: lint types
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # 0.6.1 asks for a package that the index does not have; its code runs without it.
 NEXT := build/cookbook-0.6.1

@@ -60,7 +60,8 @@ ENGINE_COMMANDS = {
         "Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.",
     ),
     "export": LazyCommand(
-        "recipes.export:export", "Write a checkpoint as a peft adapter or as merged weights; push it to the hub."
+        "recipes.export:export",
+        "Write a checkpoint of the local engine as a peft adapter or, with --merged, as a model for transformers.",
     ),
 }
 

@@ -76,8 +76,10 @@ def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_the_server_does_not_outlive_its_parent(end: signal.Signals, tmp_path: Path) -> None:
     """Neither kill -9 nor Ctrl-C of the parent leaves a server behind."""
+    # Python leaves Ctrl-C alone where it was started with it ignored, as a shell's background jobs are.
     script = (
-        "import time\nfrom scisci_gym.engine import local_engine\n"
+        "import signal, time\nfrom scisci_gym.engine import local_engine\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"with local_engine(checkpoints={str(tmp_path)!r}) as engine:\n"
         "    print(engine.process.pid, flush=True)\n    time.sleep(100)\n"
     )
