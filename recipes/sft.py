@@ -24,13 +24,13 @@ from tinker_cookbook.supervised.data import conversation_to_datum
 from tinker_cookbook.supervised.types import SupervisedDataset, SupervisedDatasetBuilder
 from tinker_cookbook.utils.lr_scheduling import LRSchedule
 
+from ..datasets.atomic_files import write_json_atomically
 from ..datasets.store import load_card, load_papers
 from ..envs.base import Example
 from ..envs.groups import renderer_of
 from ..envs.registry import make, spec
 from .checkpoints import settle_sft_resume, state_path
 from .lora_capacity import LoraCapacity, lora_parameters
-from .monitoring.atomic_files import write_json_atomically
 from .recipe_config import RecipeConfig
 from .running import Recipe
 from .validation import held_out_nll

@@ -14,10 +14,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ..datasets.atomic_files import write_json_atomically, write_text_atomically
 from .catalogue import RECIPES
 from .engines import EngineSwitch
 from .evaluation.policy_scores import read_metrics
-from .monitoring.atomic_files import write_json_atomically, write_text_atomically
 from .monitoring.progress import training_progress
 from .monitoring.run_record import read_run_record
 from .recipe_config import RecipeConfig

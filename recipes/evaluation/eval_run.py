@@ -11,12 +11,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ...datasets.atomic_files import write_json_atomically
 from ...datasets.store import load_card
 from ...envs.challengers import ScriptedChallenger
 from ...envs.groups import renderer_of
 from ...envs.registry import spec
 from ..engines import open_engine
-from ..monitoring.atomic_files import write_json_atomically
 from ..monitoring.recorded import describe_run
 from .board import board
 from .consistency import consistency_report

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ...datasets.atomic_files import write_json_atomically
 from ...datasets.store import load_card, load_papers
 from ...envs.episodes import run_sync
 from ...envs.registry import spec, specs
-from ..monitoring.atomic_files import write_json_atomically
 from ..monitoring.redaction import without_secrets
 from ..monitoring.run_record import git_revision
 from .baselines import baseline_answers, baseline_names, examples_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .atomic_files import write_text_atomically
+from ...datasets.atomic_files import write_text_atomically
 from .comparison import comparison
 from .measures import KEY_MEASURES, shown, summary
 from .redaction import without_secrets

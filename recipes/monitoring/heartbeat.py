@@ -30,7 +30,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from .atomic_files import write_json_atomically
+from ...datasets.atomic_files import write_json_atomically
 from .metrics_log import MetricsLog, progress
 
 HEARTBEAT = "heartbeat.json"

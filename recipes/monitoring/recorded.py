@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .atomic_files import claimed
+from ...datasets.atomic_files import claimed
 from .experiment import write_experiment
 from .heartbeat import EVERY, Heartbeat, Status
 from .register import register_run

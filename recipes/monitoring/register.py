@@ -9,7 +9,7 @@ from typing import Any
 
 from tinker_cookbook import checkpoint_utils
 
-from .atomic_files import locked, write_json_atomically, write_text_atomically
+from ...datasets.atomic_files import locked, write_json_atomically, write_text_atomically
 from .heartbeat import now
 from .measures import VALIDATION, summary
 from .redaction import without_secrets

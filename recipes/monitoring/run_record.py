@@ -12,7 +12,7 @@ from typing import Any
 
 import chz
 
-from .atomic_files import write_json_atomically
+from ...datasets.atomic_files import write_json_atomically
 from .heartbeat import Status, now, read_heartbeat
 from .redaction import without_secrets
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jinja2
 
-from ..monitoring.atomic_files import write_text_atomically
+from ...datasets.atomic_files import write_text_atomically
 from .curves import legend_line
 
 

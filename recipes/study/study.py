@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ...datasets.atomic_files import write_json_atomically
 from ...datasets.snapshot import BadInput
 from ..engines import EngineSwitch
-from ..monitoring.atomic_files import write_json_atomically
 from .assessment import assess_arms, assess_baselines
 from .plan import StudyPlan
 from .report import write_study_report

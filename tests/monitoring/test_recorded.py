@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scisci_gym.recipes.monitoring.atomic_files import FolderInUse
+from scisci_gym.datasets.atomic_files import FolderInUse
 from scisci_gym.recipes.monitoring.heartbeat import HEARTBEAT, Heartbeat, is_alive, read_heartbeat
 from scisci_gym.recipes.monitoring.recorded import recorded_run
 from scisci_gym.recipes.monitoring.redaction import without_secrets
