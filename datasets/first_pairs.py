@@ -50,7 +50,8 @@ def first_pairs(
         Keep only new pairs that occur again within so many later years; 0 keeps all. The paper uses 3.
         This looks at later papers: such a label is an outcome, not something known at publication.
     skip_least_cited : float in [0, 1)
-        Leave out this share of the venues, those with the fewest references in the history years. The paper uses 0.5.
+        Leave out this share of the venues, those with the fewest references in the history years (ties with the last
+        of them go too, and so do venues without any). The paper uses 0.5.
 
     Returns
     -------
@@ -72,6 +73,12 @@ def first_pairs(
     >>> result.novelty[6:].round(6).tolist(), result.n_new[6:].tolist()
     ([0.0, 1.0], [1, 1])
 
+    Notes
+    -----
+    Reference pairs are counted in the profiles, and nowhere else: a paper that cites venue i three times and venue j
+    twice adds 6 to their entry of the co-citation matrix, not 1. Counting papers there gives other cosines. A paper's
+    new pairs are distinct pairs of venues, each counted once however many references make it.
+
     References
     ----------
     Wang, Veugelers & Stephan (2017), "Bias against novelty in science: a cautionary tale for users of bibliometric
@@ -84,7 +91,7 @@ def first_pairs(
             raise ValueError(f"{name} must be an integer of at least {least} (years), got {value!r}")
     if not 0 <= skip_least_cited < 1:
         raise ValueError(f"skip_least_cited must be in [0, 1), got {skip_least_cited!r}")
-    n_venues = int(array.max(initial=-1)) + 1
+    n_venues = int(array.max(initial=-1)) + 1  # at most N, so that a key and a year fit into one int64
     years = sorted(papers_by_year(graph), key=lambda item: item[0])
     pairs = {year: _pairs_of_year(graph, array, papers, n_venues) for year, papers in years}
     first = _first_years(pairs)
@@ -93,7 +100,7 @@ def first_pairs(
         keys = first[year]
         past = [pairs[y] for y in range(year - history, year) if y in pairs]
         if reuse:
-            later = [pairs[y][0] for y in range(year + 1, year + reuse + 1) if y in pairs]
+            later = [pairs[y].keys for y in range(year + 1, year + reuse + 1) if y in pairs]
             keys = keys[np.isin(keys, np.concatenate(later))] if later else keys[:0]
         keys = _without_least_cited(keys, past, n_venues, skip_least_cited)
         if keys.size:
@@ -103,37 +110,42 @@ def first_pairs(
     return FirstPairs(novelty, n_new)
 
 
-Pairs = tuple[np.ndarray, np.ndarray]
+class _Year(NamedTuple):
+    """What the papers of a year cite: pairs of distinct venues as ascending keys ``i * n_venues + j``, i < j, and how
+    often each occurs; and every venue with its number of references."""
+
+    keys: np.ndarray
+    counts: np.ndarray
+    venues: np.ndarray
+    references: np.ndarray
 
 
-def _pairs_of_year(graph: CitationGraph, venues: np.ndarray, papers: np.ndarray, n_venues: int) -> Pairs:
-    """Pairs of distinct venues as ascending keys ``i * n_venues + j``, i < j, and how often each occurs."""
+def _pairs_of_year(graph: CitationGraph, venues: np.ndarray, papers: np.ndarray, n_venues: int) -> _Year:
     slots = year_slots(graph, venues, papers)
     pairs = venue_pairs(slots)
     rows = np.repeat(np.arange(pairs.indptr.size - 1), np.diff(pairs.indptr))
     between = rows != pairs.columns
     keys = slots.venues[rows[between]] * n_venues + slots.venues[pairs.columns[between]]
-    return keys, pairs.counts[between]
+    return _Year(keys, pairs.counts[between], slots.venues, np.bincount(slots.venue, minlength=slots.venues.size))
 
 
-def _first_years(pairs: dict[int, Pairs]) -> dict[int, np.ndarray]:
+def _first_years(pairs: dict[int, _Year]) -> dict[int, np.ndarray]:
     """The keys that each year has first, ascending."""
     years = np.array(sorted(pairs))
     # One number for key and year: sorting plain numbers is several times faster than sorting by index.
-    packed = np.sort(np.concatenate([pairs[year][0] * years.size + k for k, year in enumerate(years.tolist())]))
+    packed = np.sort(np.concatenate([pairs[year].keys * years.size + k for k, year in enumerate(years.tolist())]))
     keys = packed // years.size
     first = np.append(True, keys[1:] != keys[:-1])[: keys.size]
     keys, year = keys[first], (packed % years.size)[first]
     return {y: keys[year == k] for k, y in enumerate(years.tolist())}
 
 
-def _without_least_cited(keys: np.ndarray, past: list[Pairs], n_venues: int, share: float) -> np.ndarray:
+def _without_least_cited(keys: np.ndarray, past: list[_Year], n_venues: int, share: float) -> np.ndarray:
     if share == 0 or not keys.size:
         return keys
     cited = np.zeros(n_venues)
-    for pair_keys, counts in past:
-        np.add.at(cited, pair_keys // n_venues, counts)
-        np.add.at(cited, pair_keys % n_venues, counts)
+    for year in past:
+        cited[year.venues] += year.references
     present = cited[cited > 0]
     if not present.size:
         return keys[:0]
@@ -141,15 +153,15 @@ def _without_least_cited(keys: np.ndarray, past: list[Pairs], n_venues: int, sha
     return keys[enough[keys // n_venues] & enough[keys % n_venues]]
 
 
-def _cosines(keys: np.ndarray, past: list[Pairs], n_venues: int) -> np.ndarray:
+def _cosines(keys: np.ndarray, past: list[_Year], n_venues: int) -> np.ndarray:
     """Cosine of the co-citation profiles of the two venues of each key; 0 where a venue has no past."""
     if not past:
         return np.zeros(keys.size)
     shape = (n_venues, n_venues)
     upper = csr_array(shape)
-    for pair_keys, counts in past:
-        indptr = np.searchsorted(pair_keys, np.arange(n_venues + 1) * n_venues)
-        upper = upper + csr_array((counts.astype(np.float64), pair_keys % n_venues, indptr), shape=shape)
+    for year in past:
+        indptr = np.searchsorted(year.keys, np.arange(n_venues + 1) * n_venues)
+        upper = upper + csr_array((year.counts.astype(np.float64), year.keys % n_venues, indptr), shape=shape)
     profiles = csr_array(upper + upper.T)
     cosine = np.zeros(keys.size)
     _sparse_cosines(keys, n_venues, profiles.indptr, profiles.indices, profiles.data, np.zeros(n_venues), cosine)

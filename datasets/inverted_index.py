@@ -14,11 +14,13 @@ import orjson
 import pyarrow as pa
 
 from .kernel import kernel
-from .works import abstract_from_inverted_index, reference_numbers
+from .works import LONGEST_ABSTRACT, abstract_from_inverted_index, reference_numbers
 
 # Longest abstract the kernel lays out; OpenAlex has longer ones, very few, and those take the plain way.
 MAX_POSITION = 1 << 16
+# Zeros after the last value: they end every scan, and cover what is read ahead of the place that a scan has reached.
 _GUARD = b"\0" * 16
+_GUARD_SIZE = len(_GUARD)
 
 
 def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
@@ -33,6 +35,11 @@ def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
     -------
     pyarrow string array
         "" where there is no abstract.
+
+    Raises
+    ------
+    ValueError
+        2 GiB or more of JSON, more than one Arrow column of texts holds.
 
     Examples
     --------
@@ -71,6 +78,11 @@ def reference_lists(lists: Sequence[bytes]) -> pa.Array:
     pyarrow list<int64> array
         Entries that are not work ids are left out, as in `works.reference_numbers`.
 
+    Raises
+    ------
+    ValueError
+        2 GiB or more of JSON; a value that is not JSON.
+
     Examples
     --------
     >>> reference_lists([b'["https://openalex.org/W7", "W12"]', b"null"]).to_pylist()
@@ -95,6 +107,8 @@ def _joined(values: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray
     """All values in one array of bytes, with room to look ahead at its end, and where each starts and ends."""
     lengths = np.fromiter(map(len, map(memoryview, values)), np.int64, len(values))
     ends = np.cumsum(lengths)
+    if lengths.sum() > np.iinfo(np.int32).max - len(_GUARD):
+        raise ValueError(f"{lengths.sum():,} bytes of JSON in {len(values):,} values; pass less than 2 GiB at a time")
     return np.frombuffer(b"".join([*values, _GUARD]), np.uint8), ends - lengths, ends
 
 
@@ -182,17 +196,21 @@ def _unescape(raw, begin, end, out, w):
 
 @kernel
 def _place_words(raw, i, end, head, tail, following, begins, ends):
-    """Chain the words of one index by position; (whether all was usual, last position)."""
+    """Chain the words of one index by position; (whether all was usual, last position, most bytes that its text takes).
+
+    One word may stand at many positions, so a text may be longer than the JSON that it comes from.
+    """
     n = 0
     top = -1
+    size = 0
     i += 1
     while True:
         while i < end and (raw[i] <= 32 or raw[i] == 44):
             i += 1
         if i >= end or raw[i] == 125:
-            return i < end, top
+            return i < end, top, size
         if raw[i] != 34:
-            return False, top
+            return False, top, size
         i += 1
         begin = i
         escaped = False
@@ -202,22 +220,23 @@ def _place_words(raw, i, end, head, tail, following, begins, ends):
                 if c == 34:
                     break
                 if c <= 32:
-                    return False, top
+                    return False, top, size
                 if c == 92:
                     escaped = True
                     i += 1
             elif 0xC2 <= c <= 0xE3 and _is_space(raw, i):
-                return False, top
+                return False, top, size
             i += 1
         if i >= end:
-            return False, top
+            return False, top, size
         # A word with escapes is told from others by a negative end.
         stop = -i if escaped else i
+        word_bytes = i - begin + 1  # with the space before it; without its escapes a word is never longer
         i += 1
         while raw[i] == 58 or (raw[i] <= 32 and i < end):
             i += 1
         if raw[i] != 91:
-            return False, top
+            return False, top, size
         i += 1
         while raw[i] != 93:
             c = raw[i]
@@ -231,7 +250,7 @@ def _place_words(raw, i, end, head, tail, following, begins, ends):
                 i += 1
                 digits += 1
             if digits == 0 or digits > 9 or position >= head.size or n >= following.size:
-                return False, top
+                return False, top, size
             begins[n], ends[n], following[n] = begin, stop, -1
             if head[position] < 0:
                 head[position] = n
@@ -239,18 +258,23 @@ def _place_words(raw, i, end, head, tail, following, begins, ends):
                 following[tail[position]] = n
             tail[position] = n
             top = max(top, position)
+            size += word_bytes
             n += 1
         i += 1
 
 
 @kernel
 def _lay_out(raw, starts, ends, head, tail, following, word_begins, word_ends, out, out_ends, odd):
+    """Write the texts one after the other; `odd` marks unusual records, and those that `out` has no room for."""
     w = 0
     for record in range(starts.size):
         begin = w
         usual = True
         if raw[starts[record]] == 123:
-            usual, top = _place_words(raw, starts[record], ends[record], head, tail, following, word_begins, word_ends)
+            usual, top, size = _place_words(
+                raw, starts[record], ends[record], head, tail, following, word_begins, word_ends
+            )
+            usual = usual and size <= min(LONGEST_ABSTRACT, out.size - _GUARD_SIZE - w)
             for position in range(top + 1):
                 word = head[position]
                 head[position] = -1

@@ -10,6 +10,7 @@ import numpy as np
 from .graph import CitationGraph
 from .label_schemes import conventionality_score, novelty_score
 from .novelty import DEFAULT_SAMPLES, atypicality
+from .venue_pairs import checked_venues
 
 NULL = "shuffle"
 
@@ -43,7 +44,7 @@ def novelty_scores(graph: CitationGraph, venue_ids: np.ndarray, *, seed: int = 0
     ----------
     graph : CitationGraph
     venue_ids : int (N,)
-        Any numbers; -1 where unknown.
+        Any numbers from 0; -1 where unknown.
     seed : int
         Of the null networks.
 
@@ -51,10 +52,8 @@ def novelty_scores(graph: CitationGraph, venue_ids: np.ndarray, *, seed: int = 0
     ----------
     Uzzi, Mukherjee, Stringer & Jones (2013), Science 342; percentiles within the year as in this project's card.
     """
-    found, codes = np.unique(venue_ids, return_inverse=True)
-    unknown = int(found[:1].tolist() == [-1])
-    venues = (codes - unknown).astype(np.int32)
-    if found.size - unknown < 2:
+    venues = checked_venues(graph, venue_ids).astype(np.int32)
+    if venues.max(initial=-1) < 1:
         return None
     result = atypicality(graph, venues, null=NULL, seed=seed)
     novelty = novelty_score(result.z10, graph.years)

@@ -28,7 +28,7 @@ class YearSlots:
     cited, venue, cell : int32 arrays (M,)
         Cited paper, its venue as a number in ``0:venues.size``, and its cell, of each slot.
     venues : int64 array (V,)
-        The caller's venues, ascending.
+        Their venues as `checked_venues` numbers them, ascending.
     cells : int array (C,)
         Cited years, ascending.
     """
@@ -60,7 +60,33 @@ class VenuePairs:
 
 
 def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
-    """`venues` as an integer array (N,); raises `ValueError` for a wrong length, type or a number below -1."""
+    """Venues of the papers of a graph, numbered from 0 in the order of the caller's numbers, whatever those are.
+
+    Every function here that takes venues takes them through this one: arrays and keys are sized by the number of
+    venues, and an OpenAlex source id such as 4306400194 is no such number.
+
+    Parameters
+    ----------
+    graph : CitationGraph
+    venues : int array-like (N,)
+        Any integers from 0; -1 where unknown.
+
+    Returns
+    -------
+    int64 array (N,)
+        In [0, V) for V different venues; -1 where unknown.
+
+    Raises
+    ------
+    ValueError
+        A wrong length, another type, or a number below -1.
+
+    Examples
+    --------
+    >>> graph = CitationGraph.from_edges([], [], years=[1990] * 4)
+    >>> checked_venues(graph, [4_306_400_194, -1, 12, 4_306_400_194]).tolist()
+    [1, -1, 0, 1]
+    """
     array = np.asarray(venues)
     if array.shape != (graph.n_papers,):
         raise ValueError(
@@ -71,7 +97,8 @@ def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
     if array.size and array.min() < -1:
         at = int(np.argmax(array < -1))
         raise ValueError(f"venues[{at}] is {array[at]}; venues are numbered from 0, and -1 means unknown")
-    return array.astype(np.int64, copy=False)
+    known, codes = np.unique(array, return_inverse=True)
+    return codes.astype(np.int64) - int(known[:1].tolist() == [-1])
 
 
 def year_slots(graph: CitationGraph, venues: np.ndarray, papers: np.ndarray) -> YearSlots:

@@ -23,6 +23,7 @@ from .paper import Paper, disruption_label
 from .published import recomputed_scores
 from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
 from .store import Tally, load_card, read_rows, split_file
+from .venue_pairs import checked_venues
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def _novelty(folder: Path, card: dict[str, Any], graph: CitationGraph, rows: dic
     papers = rows["validation"]
     year = papers[0]["publication_year"]
     papers = [row for row in papers if row["publication_year"] == year]
-    venues = np.load(folder / "graph" / "venues.npy")
+    venues = checked_venues(graph, np.load(folder / "graph" / "venues.npy"))
     members = np.flatnonzero(graph.years == year)
     z, _ = atypicality_of_year(graph, venues, year, members, novelty["null"], novelty["samples"], novelty["seed"])
     scores = {

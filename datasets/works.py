@@ -8,6 +8,10 @@ import pyarrow as pa
 
 from .paper import FIRST_YEAR, LAST_YEAR
 
+# In characters. What is longer is no abstract but a long word at thousands of positions: a few hundred kilobytes of
+# such JSON would fill gigabytes of memory.
+LONGEST_ABSTRACT = 1 << 22
+
 WORKS_SCHEMA = pa.schema(
     [
         ("work_id", pa.int64()),
@@ -66,7 +70,7 @@ def abstract_from_inverted_index(index: Any) -> str:
     """Text of an OpenAlex `abstract_inverted_index` (word -> positions).
 
     Gaps are closed; where two words claim one position both are kept, in the index's order. Entries that are not
-    lists of non-negative integers are ignored.
+    lists of non-negative integers are ignored. An index whose text would be longer than `LONGEST_ABSTRACT` gives none.
 
     Examples
     --------
@@ -76,6 +80,10 @@ def abstract_from_inverted_index(index: Any) -> str:
     ''
     """
     if not isinstance(index, dict):
+        return ""
+    if sum((len(word) + 1) * len(positions) for word, positions in index.items() if isinstance(positions, list)) > (
+        LONGEST_ABSTRACT
+    ):
         return ""
     placed = [
         (position, order, word)

@@ -90,6 +90,16 @@ def test_abstracts_with_gaps_repeats_and_nonsense(index, text):
     assert abstract_texts([json.dumps(index).encode()]).to_pylist() == [text]
 
 
+@pytest.mark.parametrize("length", [1, 200, 20_000])
+def test_a_word_at_many_positions_takes_more_room_than_its_json(length):
+    """Once a write past the end of the buffer, which ended the process; far too much of it is no abstract."""
+    index = {"x" * length: list(range(2000))}
+    text = " ".join(["x" * length] * 2000) if length < 20_000 else ""
+    raw = json.dumps(index).encode()
+    assert abstract_texts([raw, b'{"a": [0]}', raw]).to_pylist() == [text, "a", text]
+    assert abstract_from_inverted_index(index) == text
+
+
 # Everything a JSON writer may do to a word: escapes, surrogate pairs, all kinds of space, no escapes at all.
 characters = st.one_of(
     st.characters(codec="utf-8"), st.sampled_from('"\\/\b\f\n\r\t\u00a0\u2003\u2028\u3000é中😀{}[]:,')

@@ -14,6 +14,7 @@ from scisci_gym.datasets.first_pairs import first_pairs
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.impact import citation_percentile, citations_by_age, hit_paper, sleeping_beauty
 from scisci_gym.datasets.label_schemes import disruption_labels, eligible, uzzi_labels
+from scisci_gym.datasets.novelty import atypicality
 
 
 @st.composite
@@ -89,6 +90,32 @@ def test_the_least_cited_venues_can_be_left_out():
     venues = [0, 1, 2, 3] + [-1] * 6
     assert first_pairs(graph, venues).n_new[9] == 1
     assert first_pairs(graph, venues, skip_least_cited=0.3).n_new[9] == 0
+
+
+def test_the_least_cited_venues_are_those_with_the_fewest_references():
+    # In 1991 one paper cites venues 0, 1 and 3 and three cite venue 2 alone: it is in no pair, and cited most.
+    citing, cited = [4, 5, 6, 7, 7, 7, 8, 8, 9, 9], [2, 2, 2, 0, 1, 3, 0, 3, 0, 2]
+    graph = CitationGraph.from_edges(citing, cited, [1990] * 4 + [1991] * 4 + [1991, 1992])
+    venues = [0, 1, 2, 3] + [-1] * 6
+    assert first_pairs(graph, venues).n_new[9] == 1
+    # References: venue 1 one, venues 0 and 3 two, venue 2 three; a quarter of four venues is venue 1.
+    assert first_pairs(graph, venues, skip_least_cited=0.25).n_new[9] == 1
+    assert first_pairs(graph, venues, skip_least_cited=0.5).n_new[9] == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs_with_venues(), st.lists(st.integers(0, 2**63 - 1), min_size=5, max_size=5, unique=True))
+def test_venues_may_have_any_numbers(case, numbers):
+    """Integer OpenAlex ids, and larger ones: what counts is which papers share a venue."""
+    graph, venues = case
+    names = sorted(numbers)
+    named = np.array([names[v] if v >= 0 else -1 for v in venues])
+    assert all(
+        np.array_equal(*both) for both in zip(first_pairs(graph, venues), first_pairs(graph, named), strict=True)
+    )
+    assert np.array_equal(commonness(graph, venues), commonness(graph, named), equal_nan=True)
+    plain, other = (atypicality(graph, which, samples=3) for which in (venues, named))
+    assert all(np.array_equal(*both, equal_nan=True) for both in zip(plain, other, strict=True))
 
 
 @settings(max_examples=120, deadline=None)
