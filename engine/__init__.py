@@ -2,6 +2,6 @@
 account.
 """
 
-from .service import Engine, local_engine
+from .service import Engine, local_engine, run_seed
 
-__all__ = ["Engine", "local_engine"]
+__all__ = ["Engine", "local_engine", "run_seed"]

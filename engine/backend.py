@@ -46,7 +46,8 @@ class EngineOptions:
     any_path, download
         See `find_model`.
     seed
-        Decides the samples of requests that bring no seed; None draws them afresh every time.
+        The seed of clients that name none: it decides the first weights of adapters without a seed of their own and the
+        samples of requests without one. None draws both afresh every time.
     adapter
         Kind of the adapters that are trained: Tinker's protocol has no field for it.
     quantize
@@ -69,7 +70,7 @@ class EngineOptions:
 
 @dataclass
 class TrainingModel:
-    """An adapter in training."""
+    """An adapter in training. `seed` is that of the client's run, None if it named none."""
 
     model_id: str
     base: BaseModel
@@ -77,6 +78,7 @@ class TrainingModel:
     optimizer: torch.optim.AdamW
     metadata: dict[str, Any]
     step: int = 0
+    seed: int | None = None
 
 
 class Backend:
@@ -120,24 +122,32 @@ class Backend:
             )
         return self.models[model_id]
 
-    def settled(self, spec: LoraSpec, number: int) -> LoraSpec:
+    def resolved(self, spec: LoraSpec, number: int, run_seed: int | None = None) -> LoraSpec:
         """`spec` with what a client does not say: the kind of adapter, and a seed where it brings none.
 
-        The cookbook sends no seed, and a run could not be repeated: the server's seed and the model's number in its
-        session decide.
+        Parameters
+        ----------
+        number
+            The model's number in its session: two models of one session start from different weights.
+        run_seed
+            The seed that the client's session names; None takes the engine's own, and if that is None too, the first
+            weights are drawn afresh.
         """
         spec = replace(spec, kind=self.options.adapter)
-        if spec.seed is not None or self.options.seed is None:
+        seed = self.options.seed if run_seed is None else run_seed
+        if spec.seed is not None or seed is None:
             return spec
-        digest = hashlib.blake2b(f"adapter:{self.options.seed}:{number}".encode(), digest_size=4).digest()
+        digest = hashlib.blake2b(f"adapter:{seed}:{number}".encode(), digest_size=4).digest()
         return replace(spec, seed=int.from_bytes(digest, "little"))
 
-    def create_model(self, model_id: str, base_model: str, spec: LoraSpec, metadata: dict[str, Any]) -> TrainingModel:
+    def create_model(
+        self, model_id: str, base_model: str, spec: LoraSpec, metadata: dict[str, Any], *, seed: int | None = None
+    ) -> TrainingModel:
         if model_id in self.models:
             raise RequestError(f"model_id {model_id!r} exists already")
         base = self.base(base_model)
         adapter = new_adapter(base.layers, spec, base.device)
-        model = TrainingModel(model_id, base, adapter, training.new_optimizer(adapter), metadata)
+        model = TrainingModel(model_id, base, adapter, training.new_optimizer(adapter), metadata, seed=seed)
         self.models[model_id] = model
         return model
 
@@ -197,6 +207,7 @@ class Backend:
         optimizer: bool,
         base_model: str | None = None,
         metadata: dict[str, Any] | None = None,
+        seed: int | None = None,
     ) -> TrainingModel:
         """Put a checkpoint into `model_id`, which is made if there is no such model yet.
 
@@ -220,7 +231,7 @@ class Backend:
         step = checkpoint.info.step if optimizer else 0
         before = self.models.get(model_id)
         kept = metadata or (before.metadata if before else checkpoint.info.run_metadata)
-        self.models[model_id] = TrainingModel(model_id, base, adapter, state, kept, step)
+        self.models[model_id] = TrainingModel(model_id, base, adapter, state, kept, step, seed)
         return self.models[model_id]
 
     def _check_kind(self, info: CheckpointInfo) -> None:
@@ -239,10 +250,11 @@ class Backend:
         """Open a sampling session on the present weights of a model, which later steps do not change."""
         model = self.model(model_id)
         adapter = model.adapter.snapshot()
-        return self.sessions.open(model.base, self._keys(weights_version(adapter.spec, model.step)), adapter).session_id
+        keys = self._keys(weights_version(adapter.spec, model.step), model.seed)
+        return self.sessions.open(model.base, keys, adapter).session_id
 
-    def sampler_from_path(self, path: str) -> str:
-        """Open a sampling session on a checkpoint."""
+    def sampler_from_path(self, path: str, owner: str = "", seed: int | None = None) -> str:
+        """Open a sampling session of the client session `owner`, whose run has this seed, on a checkpoint."""
         source = CheckpointPath.parse(path)
         checkpoint = self.store.load(source)
         base = self.base(checkpoint.info.base_model)
@@ -254,15 +266,15 @@ class Backend:
                 checkpoint.info.quantize,
                 self.options.quantize,
             )
-        keys = self._keys(weights_version(checkpoint.info.lora, checkpoint.info.step))
+        keys = self._keys(weights_version(checkpoint.info.lora, checkpoint.info.step), seed)
         return self.sessions.open(base, keys, self._adapter(base, checkpoint).frozen(), source).session_id
 
-    def sampler_from_base(self, base_model: str) -> str:
-        """Open a sampling session on a base model."""
-        return self.sessions.open(self.base(base_model), self._keys("base")).session_id
+    def sampler_from_base(self, base_model: str, owner: str = "", seed: int | None = None) -> str:
+        """Open a sampling session of the client session `owner`, whose run has this seed, on a base model."""
+        return self.sessions.open(self.base(base_model), self._keys("base", seed)).session_id
 
-    def _keys(self, weights: str) -> OccurrenceKeys:
-        return OccurrenceKeys(self.options.seed, weights)
+    def _keys(self, weights: str, run_seed: int | None) -> OccurrenceKeys:
+        return OccurrenceKeys(self.options.seed if run_seed is None else run_seed, weights)
 
     def prepare_samples(self, jobs: Sequence[SampleJob]) -> None:
         """Read the prompts of requests whose batch is not complete yet."""

@@ -22,7 +22,7 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="Address; other than this machine needs TINKER_API_KEY.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8765,
-    seed: Annotated[str, typer.Option(help="Seed of samples that bring none, or 'random'.")] = "0",
+    seed: Annotated[str, typer.Option(help="Seed of clients that name none, or 'random'.")] = "0",
     threads: Annotated[int | None, typer.Option(help="Torch threads; chosen by the number of cores.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16, for the base model.")] = None,

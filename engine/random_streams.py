@@ -20,13 +20,13 @@ def seeded_key(seed: int, sample: int) -> bytes:
 class OccurrenceKeys:
     """Keys for requests without a seed, within one sampling session.
 
-    A key is made of the server's seed, the version of the weights, the prompt, and how often this session has seen that
-    prompt before. Eight equal requests therefore differ from each other, while a run that was killed and resumed
-    from the same weights draws what the uninterrupted run drew.
+    A key is made of the run's seed (the server's for clients that name none), the version of the weights, the prompt,
+    and how often this session has seen that prompt before. Eight equal requests therefore differ from each other, while
+    a run that was killed and resumed from the same weights draws what the uninterrupted run drew.
     """
 
-    def __init__(self, server_seed: int | None, version: str) -> None:
-        self._seed = server_seed
+    def __init__(self, seed: int | None, version: str) -> None:
+        self._seed = seed
         self._version = version
         self._seen: Counter[bytes] = Counter()
 

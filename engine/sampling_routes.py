@@ -7,6 +7,7 @@ from aiohttp import web
 from . import messages as m
 from . import wire
 from .backend import Backend
+from .client_sessions import ClientSessions
 from .errors import RequestError
 from .futures import Promise
 from .sample_requests import sample_request
@@ -17,8 +18,8 @@ from .work import Work
 class SamplingRoutes:
     """Sampling sessions and requests."""
 
-    def __init__(self, backend: Backend, work: Work) -> None:
-        self.backend, self.work = backend, work
+    def __init__(self, backend: Backend, work: Work, clients: ClientSessions) -> None:
+        self.backend, self.work, self.clients = backend, work, clients
         self._joined: dict[str, int] = {}
 
     def add_to(self, app: web.Application, api: str) -> None:
@@ -30,12 +31,13 @@ class SamplingRoutes:
 
     async def create_sampling_session(self, request: web.Request) -> web.Response:
         body = m.parse(m.CreateSamplingSession, await request.read())
+        owner, seed = body.session_id, self.clients.get(body.session_id).seed
         if body.model_path is not None:
             path = body.model_path
-            session_id = await self.work.done(lambda: self.backend.sampler_from_path(path))
+            session_id = await self.work.done(lambda: self.backend.sampler_from_path(path, owner, seed))
         elif body.base_model is not None:
             name = body.base_model
-            session_id = await self.work.done(lambda: self.backend.sampler_from_base(name))
+            session_id = await self.work.done(lambda: self.backend.sampler_from_base(name, owner, seed))
         else:
             raise RequestError("create_sampling_session needs model_path or base_model")
         return web.json_response({"type": "create_sampling_session", "sampling_session_id": session_id})

@@ -68,7 +68,7 @@ class Server:
         post(f"{API}/telemetry", _always({"status": "accepted"}))
         self._sessions.add_to(app, API)
         TrainingRoutes(self.backend, self.work, self._sessions).add_to(app, API)
-        SamplingRoutes(self.backend, self.work).add_to(app, API)
+        SamplingRoutes(self.backend, self.work, self._sessions).add_to(app, API)
         post(f"{API}/retrieve_future", self.retrieve_future)
         post(f"{API}/cancel_future", self.cancel_future)
         RestRoutes(self.backend).add_to(app, API)

@@ -98,7 +98,7 @@ def start_engine(
     process
         A process of its own (faster), or a thread of this one.
     seed
-        Decides samples of requests that bring no seed; None draws them afresh.
+        The seed of clients that name none, see `run_seed`; None draws first weights and samples afresh.
     threads, device, dtype, download, adapter, quantize
         See `ServeOptions`.
     log
@@ -168,6 +168,38 @@ def _wait_for(engine: Engine, announce: Path) -> None:
                 return
         time.sleep(0.05)
     raise RuntimeError(f"the engine did not answer within {START_SECONDS:.0f} s")
+
+
+@contextlib.contextmanager
+def run_seed(seed: int) -> Iterator[None]:
+    """Give a run's seed to the engine: every `tinker.ServiceClient` that is created inside the block carries it.
+
+    The seed decides the first weights of the run's adapters and the samples of requests that bring no seed of their
+    own, from adapters and base models alike. Two seeds therefore differ from the first weights and samples on, also on
+    one engine, and the same seed repeats them. What is more specific wins: ``create_lora_training_client(seed=...)``
+    for first weights, ``SamplingParams.seed`` for samples. Without any of them the engine's own seed (`start_engine`,
+    ``engine serve --seed``) decides.
+
+    The seed travels as the session's tag ``seed=N`` in ``TINKER_TAGS``, which the SDK reads when a ServiceClient is
+    created; other servers ignore it. The variable belongs to the process: two runs at the same time need processes of
+    their own.
+
+    Examples
+    --------
+    >>> with run_seed(3):
+    ...     os.environ["TINKER_TAGS"]
+    'seed=3'
+    """
+    before = os.environ.get("TINKER_TAGS")
+    others = [tag for tag in (before or "").split(",") if tag.strip() and not tag.strip().startswith("seed=")]
+    os.environ["TINKER_TAGS"] = ",".join([*others, f"seed={seed}"])
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("TINKER_TAGS", None)
+        else:
+            os.environ["TINKER_TAGS"] = before
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ class ServeOptions:
     api_key
         Required of clients. Anything but this machine's own address needs one.
     seed
-        Decides samples of requests without a seed; None draws them afresh.
+        The seed of clients that name none, see `EngineOptions`.
     threads
         Torch threads; None chooses by the number of cores.
     device, dtype

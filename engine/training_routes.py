@@ -36,11 +36,12 @@ class TrainingRoutes:
                 "create_model needs a lora_config: the local engine trains LoRA adapters, not full models"
             )
         _check_optimizer(body.optimizer_config)
-        model_id = self.sessions.model_id(body.session_id, body.model_seq_id)
-        spec = self.backend.settled(body.lora_config.spec(), body.model_seq_id)
+        seed = self.sessions.get(body.session_id).seed
+        model_id = _model_id(body.session_id, body.model_seq_id)
+        spec = self.backend.resolved(body.lora_config.spec(), body.model_seq_id, seed)
 
         def run() -> dict[str, Any]:
-            self.backend.create_model(model_id, body.base_model, spec, body.user_metadata or {})
+            self.backend.create_model(model_id, body.base_model, spec, body.user_metadata or {}, seed=seed)
             return {"type": "create_model", "model_id": model_id}
 
         return self.work.promised(("model", model_id, 0), run, model_id=model_id)
@@ -128,20 +129,30 @@ class TrainingRoutes:
         body = m.parse(m.LoadWeights, await request.read())
         if body.model_id is not None:
             model_id, key = body.model_id, ("model", body.model_id, body.seq_id)
-            self.backend.model(model_id)
+            seed = self.backend.model(model_id).seed
         elif body.session_id is not None and body.model_seq_id is not None:
-            model_id = self.sessions.model_id(body.session_id, body.model_seq_id)
+            seed = self.sessions.get(body.session_id).seed
+            model_id = _model_id(body.session_id, body.model_seq_id)
             key = ("model", model_id, 0)
         else:
             raise RequestError("load_weights needs model_id, or session_id and model_seq_id")
 
         def run() -> dict[str, Any]:
             self.backend.load(
-                model_id, body.path, optimizer=body.optimizer, base_model=body.base_model, metadata=body.user_metadata
+                model_id,
+                body.path,
+                optimizer=body.optimizer,
+                base_model=body.base_model,
+                metadata=body.user_metadata,
+                seed=seed,
             )
             return {"type": "load_weights", "path": body.path, "model_id": model_id}
 
         return self.work.promised(key, run, model_id=model_id)
+
+
+def _model_id(session_id: str, number: int) -> str:
+    return f"{session_id}:train:{number}"
 
 
 def _key(body: m.ModelRef) -> tuple[Any, ...] | None:

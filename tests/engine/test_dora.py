@@ -153,7 +153,7 @@ def test_an_engine_that_trains_dora(tiny_model: Path, tmp_path: Path) -> None:
 
 def test_another_kind_is_refused_for_training_and_served_for_sampling(base: BaseModel, tmp_path: Path) -> None:
     dora = Backend(EngineOptions({}, base.device, base.dtype, adapter="dora"), CheckpointStore(tmp_path))
-    dora.create_model("s:train:0", str(base.folder), dora.settled(LoraSpec(rank=2), 0), {})
+    dora.create_model("s:train:0", str(base.folder), dora.resolved(LoraSpec(rank=2), 0), {})
     path = dora.save("s:train:0", "weights", "x")
     lora = Backend(EngineOptions({}, base.device, base.dtype), CheckpointStore(tmp_path))
     with pytest.raises(RequestError, match="start the engine with --adapter dora --quantize none"):
@@ -191,7 +191,7 @@ def test_qdora_agrees_with_peft(tiny_model: Path, tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes", reason="4-bit base models need bitsandbytes (pip install bitsandbytes)")
     options = EngineOptions({}, torch.device("cpu"), torch.float32, adapter="dora", quantize="4bit")
     backend = Backend(options, CheckpointStore(tmp_path))
-    model = backend.create_model("s:train:0", str(tiny_model), backend.settled(LoraSpec(rank=4, seed=0), 0), {})
+    model = backend.create_model("s:train:0", str(tiny_model), backend.resolved(LoraSpec(rank=4, seed=0), 0), {})
     tokens = np.asarray(random_tokens(30, 3))
     datum = TrainingDatum(tokens[:-1], {"target_tokens": tokens[1:], "weights": np.ones(29, np.float32)})
     losses = []

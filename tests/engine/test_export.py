@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def trained(folder: Path, root: Path, kind: AdapterKind = "lora") -> tuple[Backend, str, torch.Tensor]:
     """A checkpoint whose adapter is away from where it starts, and its logits of some tokens."""
     backend = Backend(EngineOptions({}, torch.device("cpu"), torch.float32, adapter=kind), CheckpointStore(root))
-    model = backend.create_model("s:train:0", str(folder), backend.settled(LoraSpec(rank=4, seed=0), 0), {})
+    model = backend.create_model("s:train:0", str(folder), backend.resolved(LoraSpec(rank=4, seed=0), 0), {})
     generator = torch.Generator().manual_seed(2)
     for parameter in model.adapter.parameters():
         parameter.data += torch.randn(parameter.shape, generator=generator) * 0.05

@@ -194,7 +194,8 @@ def test_a_server_for_others_wants_its_key_from_everybody(tiny_model: Path, tmp_
         assert Client(Engine(url, "tml-wrong")).send("GET", "get_server_capabilities")[0] == 401
         right = Client(Engine(url, "tml-right"))
         assert right.send("GET", "get_server_capabilities")[0] == 200
-        status, answer = right.post("create_sampling_session", {"session_id": "x", "base_model": str(tiny_model)})
+        session = right.post("create_session", {})[1]["session_id"]
+        status, answer = right.post("create_sampling_session", {"session_id": session, "base_model": str(tiny_model)})
         assert (status, "is not known" in answer["error"]) == (404, True)
     finally:
         server.stop()
