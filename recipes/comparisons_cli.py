@@ -28,7 +28,7 @@ def sweep(
 
     Any option of the recipe can vary; alternatives of env_options are separated by semicolons. Runs that are done are
     not run again. Prints tie metrics, mean reward, correct rate and throughput side by side and writes sweep.json and
-    sweep.md. With several seeds a row shows mean and standard deviation.
+    sweep.md. With several seeds a row shows the mean and half the 95 % t interval.
     """
     from .sweep import Sweep, alternatives, base_options, sweep_table
 

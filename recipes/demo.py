@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
 
+from ..datasets.atomic_files import write_json_atomically
 from ..datasets.build import BuildOptions, NoRoomForSplit, build_dataset
 from ..datasets.build_cli import build_synthetic
 from ..datasets.labelling import LabelRules
@@ -25,7 +26,11 @@ from ..envs.disruption import DisruptionEnv
 from . import rl, sft
 from .checkpoints import best_checkpoint, last_checkpoint
 from .engines import engine_kind, open_engine
-from .evaluation.evaluate import Policy, PolicyResult, Task, evaluate_baselines, evaluate_policy
+from .evaluation.answers import Answer
+from .evaluation.comparison import ArmDifference, arm_difference
+from .evaluation.evaluate import Policy, PolicyResult, Task, baseline_answers_of, evaluate_policy
+from .evaluation.learners import TFIDF
+from .evaluation.policy_scores import score_answers
 from .evaluation.scores import Scores
 from .models import renderer_name_for
 from .monitoring.progress import training_progress
@@ -115,6 +120,7 @@ class DemoResult:
     baselines: dict[str, Scores]
     policies: list[PolicyResult]
     chosen_step: int
+    differences: list[ArmDifference]
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -126,6 +132,7 @@ class DemoResult:
             "model": self.model,
             "baselines": {name: scores.to_json() for name, scores in self.baselines.items()},
             "policies": [policy.to_json() for policy in self.policies],
+            "differences": [difference.to_json() for difference in self.differences],
             "chosen_step": self.chosen_step,
             "seconds": self.seconds,
             "notes": self.notes,
@@ -156,7 +163,7 @@ class Demo:
         claimed = self._claimed()
         with self._stage("data", "dataset built"):
             card = self._dataset(reuse=claimed)
-        write_atomically(self.out / "demo.json", self._own())
+        write_json_atomically(self.out / "demo.json", self._own())
         with self._stage("model", "tiny model pre-trained on unlabelled prompts"):
             model = self._tiny_model()
         with open_engine(self.engine or "local", self.out / "checkpoints", self.settings.seed):
@@ -173,9 +180,17 @@ class Demo:
             self._stage("baselines", "baselines fitted and evaluated"),
             self.console.status("TF-IDF"),
         ):
-            baselines = evaluate_baselines(str(self.data), DisruptionEnv.labels, self.settings.seed)
-        result = DemoResult(self.settings, card, model, baselines, policies, chosen, self.seconds, self.notes)
-        write_atomically(self.out / "results.json", result.to_json())
+            answers = baseline_answers_of(str(self.data), self.settings.seed)
+        labels = DisruptionEnv.labels
+        baselines = {name: score_answers(found, labels, self.settings.seed) for name, found in answers.items()}
+        differences = [
+            _difference(policies[-1].answers, found, name)
+            for name, found in ((policies[1].name, policies[1].answers), (TFIDF.name, answers[TFIDF.name]))
+        ]
+        result = DemoResult(
+            self.settings, card, model, baselines, policies, chosen, differences, self.seconds, self.notes
+        )
+        write_json_atomically(self.out / "results.json", result.to_json())
         return result
 
     def _own(self) -> dict[str, Any]:
@@ -331,8 +346,7 @@ class Demo:
         return chosen.step, results
 
 
-def write_atomically(path: Path, value: Any) -> None:
-    """Write JSON so that a reader, or a run after a crash, finds the old file or the new one and never half of one."""
-    aside = path.with_name(path.name + ".part")
-    aside.write_text(json.dumps(value, indent=2) + "\n")
-    aside.replace(path)
+def _difference(learned: Sequence[Answer], other: Sequence[Answer], name: str) -> ArmDifference:
+    expected = [answer.expected for answer in learned]
+    first, second = ([[answer.predicted for answer in answers]] for answers in (learned, other))
+    return arm_difference(("RL", name), expected, first, second, DisruptionEnv.labels)

@@ -17,6 +17,7 @@ from rich.table import Table
 from ..datasets.atomic_files import write_json_atomically, write_text_atomically
 from .catalogue import RECIPES
 from .engines import EngineSwitch
+from .evaluation.bootstrap import seed_half_width
 from .evaluation.policy_scores import read_metrics
 from .monitoring.progress import training_progress
 from .monitoring.run_record import read_run_record
@@ -194,7 +195,9 @@ def _rate(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> float | No
 
 
 def tabulated(runs: Sequence[SweepRun], varied: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows. Runs that differ in the seed alone are one row: mean and standard deviation over seeds."""
+    """Headings and rows. Runs that differ in the seed alone are one row: the mean, and half the width of its 95 % t
+    interval over seeds.
+    """
     keys = [name for name in varied if name != "seed"]
     groups: dict[tuple[str, ...], list[SweepRun]] = {}
     for run in runs:
@@ -216,7 +219,7 @@ def _cell(values: Sequence[float | None], form: str) -> str:
     if not known:
         return ""
     mean = form.format(float(np.mean(known)))
-    return mean if len(known) == 1 else f"{mean} ±{form.format(float(np.std(known, ddof=1)))}"
+    return mean if len(known) == 1 else f"{mean} ±{form.format(float(seed_half_width(np.array(known))))}"
 
 
 # Left out of the terminal's table, in this order, until it fits; `sweep.md` has all.

@@ -11,9 +11,9 @@ import numpy as np
 from ...envs.base import SciSciEnv
 from ...envs.registry import spec
 from .answers import Answer
+from .bootstrap import Score
 from .comparison import Comparison, compare
 from .examination import plain
-from .intervals import Score
 from .outcome import MAIN_SCORES, Outcome, mean_score, outcome
 
 Kind = Literal["baseline", "base model", "run"]

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from .intervals import Score, interval
-from .resampling import resample, weighted_mean
+from .bootstrap import Score, interval, resample, weighted_mean
 
 CLIP = 1e-6
 """Smallest probability the log score knows. One certain and wrong forecast costs ln(1e6) = 13.8, not everything."""

@@ -1,4 +1,6 @@
-"""Two sets of answers to the same examples: which is better, and could it be chance?"""
+"""Answers to the same examples, of two policies or of two arms trained with several seeds: which is better, and could
+it be chance?
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from . import confusion
-from .intervals import Score, interval
+from .bootstrap import Score, interval, resample, resampled_counts, seed_interval
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,13 @@ def compare(
     kinds = len(labels)
     shape = (kinds, kinds + 1, kinds + 1)
     cells = np.ravel_multi_index((truth, first, second), shape)
-    joint = confusion.resampled(cells, shape, np.random.default_rng(seed), block)
+    joint = resampled_counts(cells, shape, seed, block)
     one, other = joint.sum(axis=3), joint.sum(axis=2)
     first_right, second_right = first == truth, second == truth
     only_first, only_second = int((first_right & ~second_right).sum()), int((second_right & ~first_right).sum())
-    discordant = only_first + only_second
     return Comparison(
         n=len(truth),
-        mcnemar_p=float(binomtest(only_first, discordant).pvalue) if discordant else 1.0,
+        mcnemar_p=_mcnemar(first_right, second_right),
         accuracy_difference=interval(confusion.accuracy(one) - confusion.accuracy(other)),
         macro_f1_difference=interval(confusion.macro_f1(one) - confusion.macro_f1(other)),
         n_both_right=int((first_right & second_right).sum()),
@@ -99,3 +100,128 @@ def compare(
         n_only_second_right=only_second,
         n_neither_right=int((~first_right & ~second_right).sum()),
     )
+
+
+@dataclass(frozen=True)
+class ArmDifference:
+    """First arm minus second, in macro-F1, on the same papers.
+
+    Parameters
+    ----------
+    first, second : str
+        Names of the arms.
+    difference : Score
+        Of the means over seeds, with the interval over seeds and papers of `seed_interval`.
+    by_seed : tuple of float
+        Difference for every seed. Where one arm has no seeds (the base model, a baseline) it is the same each time.
+        One value: the interval is over papers alone, and the verdict is about these two policies, not about their arms.
+    mcnemar_p : tuple of float
+        Exact McNemar p for every seed.
+    """
+
+    first: str
+    second: str
+    difference: Score
+    by_seed: tuple[float, ...]
+    mcnemar_p: tuple[float, ...]
+
+    @property
+    def verdict(self) -> str:
+        """ "better" or "worse" where the 95 % interval leaves out 0, else "not clearly different"."""
+        return ("not clearly different", "better", "worse")[self.difference.sign]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "verdict": self.verdict}
+
+
+def macro_f1_resampled(
+    truth: np.ndarray, guesses: np.ndarray, kinds: int, seed: int = 0, resamples: int | None = None
+) -> np.ndarray:
+    """Macro-F1 of several sets of answers on the same papers and on the same resamples of them.
+
+    Parameters
+    ----------
+    truth : int array (N,)
+        Positions of the true labels.
+    guesses : int array (M, N)
+        Predictions; K stands for no answer.
+    kinds : int
+        Number K of labels.
+    seed, resamples : as in `resample`
+
+    Returns
+    -------
+    float array (1 + resamples, M)
+    """
+    shape = (kinds, kinds + 1)
+    size = shape[0] * shape[1]
+    # Which cell of its confusion matrix each paper falls in, as columns of zeros and ones.
+    cells = np.eye(size, dtype=np.float32)[
+        np.ravel_multi_index((np.broadcast_to(truth, guesses.shape), guesses), shape)
+    ]
+    cells = np.moveaxis(cells, 0, 1).reshape(len(truth), -1)
+
+    def scores(weights: np.ndarray) -> np.ndarray:
+        matrices = (weights.astype(np.float32) @ cells).reshape(-1, *shape)
+        return confusion.macro_f1(matrices.astype(float)).reshape(len(weights), -1)
+
+    return resample(scores, len(truth), seed, resamples=resamples)
+
+
+def arm_scores(
+    expected: Sequence[str], predictions: Sequence[Sequence[str]], labels: Sequence[str], seed: int = 0
+) -> tuple[Score, tuple[float, ...]]:
+    """Macro-F1 of an arm: the mean over seeds with its interval over seeds and papers, and every seed's.
+
+    Parameters
+    ----------
+    expected : sequence of str, length N
+    predictions : sequence, one for each seed, of sequences of str, length N
+    labels : sequence of str
+    """
+    truth, guesses = _positions(expected, predictions, labels)
+    drawn = macro_f1_resampled(truth, guesses, len(labels), seed)
+    return seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth), (0.0, 1.0)), tuple(drawn[0].tolist())
+
+
+def arm_difference(
+    names: tuple[str, str],
+    expected: Sequence[str],
+    first: Sequence[Sequence[str]],
+    second: Sequence[Sequence[str]],
+    labels: Sequence[str],
+    seed: int = 0,
+) -> ArmDifference:
+    """Compare two arms on the same papers; see `ArmDifference`.
+
+    Raises
+    ------
+    ValueError
+        If the arms have different numbers of seeds and neither has one only.
+    """
+    size = max(len(first), len(second))
+    if {len(first), len(second)} - {1, size}:
+        raise ValueError(f"{names[0]} has {len(first)} seeds and {names[1]} has {len(second)}; they have to match")
+    first, second = ([*arm] * size if len(arm) == 1 else [*arm] for arm in (first, second))
+    truth, guesses = _positions(expected, [*first, *second], labels)
+    scores = macro_f1_resampled(truth, guesses, len(labels), seed)
+    drawn = scores[:, :size] - scores[:, size:]
+    right = guesses == truth
+    return ArmDifference(
+        *names,
+        difference=seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth), (-1.0, 1.0)),
+        by_seed=tuple(drawn[0].tolist()),
+        mcnemar_p=tuple(_mcnemar(one, other) for one, other in zip(right[:size], right[size:], strict=True)),
+    )
+
+
+def _mcnemar(first_right: np.ndarray, second_right: np.ndarray) -> float:
+    discordant = first_right != second_right
+    return float(binomtest(int((first_right & discordant).sum()), n).pvalue) if (n := int(discordant.sum())) else 1.0
+
+
+def _positions(
+    expected: Sequence[str], predictions: Sequence[Sequence[str]], labels: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    rows = [confusion.label_positions(labels, expected, guess) for guess in predictions]
+    return rows[0][0], np.stack([guess for _, guess in rows])

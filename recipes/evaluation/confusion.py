@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .intervals import RESAMPLES
-
 
 def label_positions(labels: Sequence[str], truth: Sequence[str], predicted: Sequence[str]) -> tuple[np.ndarray, ...]:
     """Truth and predictions as positions in `labels`; a prediction that is none of them gets the position K.
@@ -24,32 +22,6 @@ def label_positions(labels: Sequence[str], truth: Sequence[str], predicted: Sequ
     if unknown:
         raise ValueError(f"truth has {unknown[0]!r}, which is not one of {', '.join(labels)}")
     return np.array([place[t] for t in truth]), np.array([place.get(p, len(labels)) for p in predicted])
-
-
-def resampled(cells: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator, block: int = 1) -> np.ndarray:
-    """Counts of all examples (first) and of 2,000 bootstrap resamples of them, (1 + 2000, *shape).
-
-    Parameters
-    ----------
-    cells : int array (N,)
-        Where each example falls in the flattened `shape`.
-    block : int
-        How many neighbours belong together and are drawn together, such as both orders of a pair.
-    """
-    size, n = int(np.prod(shape)), len(cells)
-    counts = np.bincount(cells, minlength=size)
-    if block == 1:
-        # Scores depend on the examples through these counts alone, so resampling examples is the same as drawing counts
-        # from a multinomial over the cells.
-        draws = rng.multinomial(n, counts / n, size=RESAMPLES)
-    else:
-        if n % block:
-            raise ValueError(f"{n} examples are not blocks of {block}")
-        blocks = np.zeros((n // block, size))
-        np.add.at(blocks, (np.arange(n) // block, cells), 1)
-        kinds, frequency = np.unique(blocks, axis=0, return_counts=True)
-        draws = rng.multinomial(len(blocks), frequency / len(blocks), size=RESAMPLES) @ kinds
-    return np.concatenate([counts[None], draws]).reshape(-1, *shape)
 
 
 def balanced(stack: np.ndarray) -> np.ndarray:

@@ -10,10 +10,9 @@ import numpy as np
 
 from ...envs.registry import spec
 from ...envs.single_turn import SingleTurnEnv
+from .bootstrap import Score, interval, resample, weighted_mean
 from .consistency_wordings import WORDINGS, reworded
 from .examination import Examination, VariantBenchmark, plain
-from .intervals import Score, interval
-from .resampling import resample, weighted_mean
 
 
 @dataclass(frozen=True)

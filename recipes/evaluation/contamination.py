@@ -18,14 +18,13 @@ from ...datasets.store import load_papers
 from ...envs.base import SciSciEnv
 from ...envs.registry import make, spec
 from .answers import Answer
+from .bootstrap import Score, interval, resample
 from .comparison import compare
 from .contamination_duplicates import THRESHOLD, near_duplicates
 from .contamination_masking import Anonymiser
 from .contamination_titles import KNOWN, TitleCompletionBenchmark, TitleRecall, summarise, title_recalls
 from .examination import Examination, VariantBenchmark, plain
-from .intervals import Score, interval
 from .policy_scores import score_answers
-from .resampling import resample
 from .scores import Scores
 
 PROBE_TOKENS = 64

@@ -24,8 +24,7 @@ from ...envs.benchmarks import SciSciBenchmark
 from ...envs.prompts import as_data
 from ...envs.single_turn import Grade, SingleTurnEnv
 from ...rewards import RewardBreakdown, correctness
-from .intervals import Score, interval
-from .resampling import resample, weighted_mean
+from .bootstrap import Score, interval, resample, weighted_mean
 
 MIN_WORDS = 6
 """Titles of fewer words are not probed: their second half can be guessed."""

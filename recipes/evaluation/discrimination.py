@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .bootstrap import Score, interval, resample
 from .calibration import checked_probabilities
-from .intervals import Score, interval
-from .resampling import resample
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,17 +115,16 @@ async def evaluate_policy(
     return PolicyResult(policy.name, greedy, sampled, answers[0])
 
 
-def evaluate_baselines(
-    dataset: str, labels: tuple[str, ...], seed: int = 0, split: str = "test", env: str = "disruption-v0"
-) -> dict[str, Scores]:
-    """Majority class, class prior, and TF-IDF with logistic regression, on a split; graded by the environment.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        Labels of `env`.
+def baseline_answers_of(
+    dataset: str,
+    seed: int = 0,
+    split: str = "test",
+    env: str = "disruption-v0",
+    options: Mapping[str, Any] | None = None,
+    max_examples: int | None = None,
+) -> dict[str, list[Answer]]:
+    """Answers of the majority class, the class prior, and TF-IDF with logistic regression to a split, graded by the
+    environment.
     """
-    block, examples = spec(env).presentations, examples_of(env, dataset, split)
-    names = (MAJORITY, PRIOR, TFIDF.name)
-    answers = {name: run_sync(baseline_answers(examples, name, seed=seed)) for name in names}
-    return {name: score_answers(found, labels, seed, block) for name, found in answers.items()}
+    examples = examples_of(env, dataset, split, dict(options or {}), max_examples)
+    return {name: run_sync(baseline_answers(examples, name, seed=seed)) for name in (MAJORITY, PRIOR, TFIDF.name)}

@@ -12,10 +12,9 @@ from tinker_cookbook.eval.benchmarks import StoredTrajectory
 from ...envs.adversarial import AdversarialDisruptionEnv
 from ...envs.challengers import Challenger
 from ...envs.registry import spec
+from .bootstrap import Score, interval, resample
 from .evaluate import Task
 from .examination import Examination, plain
-from .intervals import Score, interval
-from .resampling import resample
 
 KINDS = ("truth", "wrong", "control")
 """What the challenger argued for: the true label, another wrong one, or nothing ("Are you sure?")."""

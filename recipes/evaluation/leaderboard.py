@@ -21,10 +21,10 @@ from ..monitoring.redaction import without_secrets
 from ..monitoring.run_record import git_revision
 from .baselines import baseline_answers, baseline_names, examples_of
 from .board import Board, Entry, board, entry
+from .bootstrap import LEVEL, RESAMPLES
 from .contestants import MAX_TOKENS, Asked, Contestant, ask_contestants, base_model, run_contestant
 from .examination import plain
 from .features import Encoder
-from .intervals import LEVEL, RESAMPLES
 
 RESULT = "leaderboard.json"
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .board import Board, Entry, Versus
-from .intervals import Score
+from .bootstrap import Score
 from .leaderboard import Leaderboard
 
 SMALL_P = 0.001
@@ -58,7 +58,7 @@ def sentence(one: Versus, board: Board) -> str:
     """A comparison in words; without McNemar's test where examples are not independent: both orders of a pair."""
     p, gap = one.labels.mcnemar_p, one.reward_difference
     text = (
-        f"{one.first} against {one.second}: reward {gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], right alone "
+        f"{one.first} against {one.second}: reward {gap.signed}, right alone "
         f"{one.labels.n_only_first_right} : {one.labels.n_only_second_right}"
     )
     if board.env_class.presentations > 1:

@@ -12,12 +12,11 @@ import numpy as np
 
 from ...envs.base import SciSciEnv
 from .answers import Answer
+from .bootstrap import Score, interval, resample, weighted_mean
 from .calibration import Calibration, calibration
 from .discrimination import Discrimination, discrimination
 from .examination import plain
-from .intervals import Score, interval
 from .policy_scores import score_answers
-from .resampling import resample, weighted_mean
 from .scores import Scores, score
 
 MAIN_SCORES = {

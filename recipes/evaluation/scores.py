@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import confusion
-from .intervals import Score, interval
+from .bootstrap import Score, interval, resampled_counts
 
 __all__ = ["BalancedScores", "Score", "Scores", "score"]
 
@@ -83,9 +83,7 @@ def score(
     """
     true_at, guess_at = confusion.label_positions(labels, truth, predicted)
     shape = (len(labels), len(labels) + 1)
-    stack = confusion.resampled(
-        np.ravel_multi_index((true_at, guess_at), shape), shape, np.random.default_rng(seed), block
-    )
+    stack = resampled_counts(np.ravel_multi_index((true_at, guess_at), shape), shape, seed, block)
     even = confusion.balanced(stack)
     return Scores(
         n=len(truth),

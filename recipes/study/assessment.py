@@ -15,18 +15,16 @@ from ...envs.groups import renderer_of
 from ...envs.registry import spec
 from ..checkpoints import Checkpoint, chosen_checkpoint
 from ..evaluation.answers import Answer
-from ..evaluation.baselines import MAJORITY, PRIOR, baseline_answers, examples_of
+from ..evaluation.baselines import examples_of
 from ..evaluation.calibration import Calibration, calibration
 from ..evaluation.evaluate import Policy, Task, policy_answers
 from ..evaluation.examination import Examination
 from ..evaluation.flips import flip_report
 from ..evaluation.label_probabilities import kept_label_probabilities
-from ..evaluation.learners import TFIDF
 from ..models import renderer_name_for
 from ..options import parse_options
 from .plan import Arm, StudyPlan, run_folder
 
-BASELINES = (MAJORITY, PRIOR, TFIDF.name)
 # A conversation with a challenge: longer answers than the task's own may be needed to quote.
 CHALLENGER = "scripted"
 
@@ -130,10 +128,3 @@ def _prior(task: Task) -> np.ndarray:
     examples = examples_of(task.env, task.dataset, "train", task.options)
     labels = [env.gold_label for env in examples.train]
     return np.array([labels.count(label) for label in spec(task.env).labels]) / len(labels)
-
-
-async def assess_baselines(plan: StudyPlan) -> dict[str, list[Answer]]:
-    """Answers of the baselines to the same questions: majority, class prior, TF-IDF with logistic regression."""
-    options = parse_options(plan.env, plan.env_options)
-    examples = examples_of(plan.env, plan.dataset, plan.split, options, plan.max_examples)
-    return {name: await baseline_answers(examples, name, seed=plan.seeds[0]) for name in BASELINES}

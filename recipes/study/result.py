@@ -12,15 +12,15 @@ import numpy as np
 from ...datasets.store import load_card
 from ...envs.registry import spec
 from ..evaluation.answers import Answer
+from ..evaluation.bootstrap import Score
+from ..evaluation.comparison import ArmDifference, arm_difference, arm_scores
 from ..evaluation.examination import plain
-from ..evaluation.intervals import Score
 from ..evaluation.policy_scores import read_metrics
 from ..evaluation.scores import score
 from ..monitoring.run_record import git_revision
 from .assessment import Assessed
 from .cost import Cost, cost_of
 from .plan import Arm, StudyPlan, run_folder
-from .statistics import ArmDifference, arm_difference, arm_scores
 
 TIES = {
     "ties": "env/all/reward_tie_pair_rate",
@@ -43,7 +43,8 @@ class ArmRow:
     ----------
     name, title : str
     greedy, sampled : Score
-        Macro-F1, mean over seeds with its two-level interval; greedy, and at temperature 1. A baseline is not sampled.
+        Macro-F1, mean over seeds with its interval over seeds and papers; greedy, and at temperature 1. A baseline is
+        not sampled.
     by_seed : tuple of float
         Greedy macro-F1 of every seed.
     accuracy, mcc : float
@@ -234,8 +235,7 @@ def verdict(result: StudyResult) -> list[str]:
         seeds = ", ".join(f"{value:+.3f}" for value in difference.by_seed)
         sentences.append(
             f"{first.title} ({first.greedy.value:.3f}) is {how} {second.title} ({second.greedy.value:.3f}): difference "
-            f"{difference.difference.value:+.3f} [{difference.difference.low:+.3f}, "
-            f"{difference.difference.high:+.3f}]; by seed {seeds}."
+            f"{difference.difference.signed}; by seed {seeds}."
         )
     ceiling = result.card.get("ceiling")
     learned = result.row("rl")

@@ -12,7 +12,9 @@ from rich.table import Table
 from ...datasets.atomic_files import write_json_atomically
 from ...datasets.snapshot import BadInput
 from ..engines import EngineSwitch
-from .assessment import assess_arms, assess_baselines
+from ..evaluation.evaluate import baseline_answers_of
+from ..options import parse_options
+from .assessment import assess_arms
 from .plan import StudyPlan
 from .report import write_study_report
 from .result import StudyResult, study_result
@@ -39,7 +41,8 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
         switch.to(engine, out / "checkpoints", plan.seeds[0])
         assessed = asyncio.run(assess_arms(plan, out, console))
     with console.status("baselines"):
-        baselines = asyncio.run(assess_baselines(plan))
+        options = parse_options(plan.env, plan.env_options)
+        baselines = baseline_answers_of(plan.dataset, plan.seeds[0], plan.split, plan.env, options, plan.max_examples)
     result = study_result(plan, out, assessed, baselines)
     write_json_atomically(out / "study.json", result.to_json())
     write_study_report(result, assessed, out)

@@ -96,5 +96,5 @@ def quick(monkeypatch):
     monkeypatch.setattr(learners, "STRENGTHS", (0.3,))
     monkeypatch.setattr(learners, "RATES", (0.1,))
     monkeypatch.setattr(learners, "ROUNDS", 5)
-    monkeypatch.setattr("scisci_gym.recipes.evaluation.resampling.RESAMPLES", 100)
+    monkeypatch.setattr("scisci_gym.recipes.evaluation.bootstrap.RESAMPLES", 100)
     learners._candidates.cache_clear()

@@ -136,9 +136,9 @@ def test_intervals_cover_at_the_stated_rate(name: str, monkeypatch: pytest.Monke
             return discrimination(stated, truth, seed=seed).auroc
         return getattr(calibration(stated, truth, bins=5, seed=seed), name)
 
-    monkeypatch.setattr("scisci_gym.recipes.evaluation.resampling.RESAMPLES", 2)
+    monkeypatch.setattr("scisci_gym.recipes.evaluation.bootstrap.RESAMPLES", 2)
     truth_value = scored(*drawn(10**6, 200_000)).value
-    monkeypatch.setattr("scisci_gym.recipes.evaluation.resampling.RESAMPLES", 400)
+    monkeypatch.setattr("scisci_gym.recipes.evaluation.bootstrap.RESAMPLES", 400)
     found = [scored(*drawn(trial, 250), seed=trial) for trial in range(400)]
     rate = np.mean([one.low <= truth_value <= one.high for one in found])
     assert 0.92 <= rate <= 0.98, rate

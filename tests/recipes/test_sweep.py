@@ -56,12 +56,13 @@ def test_measures_are_means_of_the_last_ten_steps_and_median_rates(tmp_path: Pat
     assert found["loss"] is None
 
 
-def test_seeds_of_one_point_become_one_row_with_their_spread() -> None:
+def test_seeds_of_one_point_become_one_row_with_a_t_interval() -> None:
+    """Rewards 1 and 3: mean 2, s = sqrt(2), half width t_1 s / sqrt(2) = 12.706."""
     points = [({"group_size": size, "seed": seed}, float(seed)) for size in ("4", "8") for seed in ("1", "3")]
     runs = [SweepRun(point, Path("x"), {"reward": value}) for point, value in points]
     headings, rows = tabulated(runs, ["group_size", "seed"])
     assert headings == ["group_size", "seeds", "reward"]
-    assert rows == [["4", "2", "2.000 ±1.414"], ["8", "2", "2.000 ±1.414"]]
+    assert rows == [["4", "2", "2.000 ±12.706"], ["8", "2", "2.000 ±12.706"]]
 
 
 @pytest.mark.parametrize("width", [72, 100, 200])
@@ -72,7 +73,7 @@ def test_the_table_fits_the_terminal_and_breaks_no_number(width: int) -> None:
     console.print(sweep_table(runs, ["seed"], console))
     shown = console.export_text()
     assert "0.250" in shown
-    assert "±0.125" in shown
+    assert "±0.311" in shown, "t_2 * 0.125 / sqrt(3)"
     assert "…" not in shown
 
 
