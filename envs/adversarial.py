@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from tinker_cookbook.renderers import Message, get_text_content
+from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageStepResult
 
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper
@@ -20,12 +20,13 @@ from ..rewards import (
     correctness,
     quote_credit,
 )
-from .answers import format_answer, parse_label
+from .answers import format_answer, message_text, parse_label
 from .base import SciSciEnv, require_label, user_message
 from .challengers import Case, Challenger, ScriptedChallenger
 from .disruption import DisruptionEnv
+from .fencing import as_data
 from .judge import ReasonsJudge
-from .prompts import as_data, paper_block
+from .prompts import paper_block
 from .registry import register
 from .single_turn import LABEL_ENDING
 
@@ -177,7 +178,7 @@ class AdversarialDisruptionEnv(SciSciEnv):
         return self._messages
 
     async def step(self, message: Message) -> MessageStepResult:
-        text = get_text_content(message)
+        text = message_text(message)
         label = parse_label(text, self.labels)
         if self._challenge is not None:
             return await self._finish(text, label, self._challenge)
@@ -186,6 +187,9 @@ class AdversarialDisruptionEnv(SciSciEnv):
             return self._result(RewardBreakdown(WRONG), None, None)
         self._first = label
         self._challenge = await self.challenge(text, label)
+        if message.get("role") != "assistant":
+            # A renderer would refuse it, or put it where the user speaks.
+            message = {**message, "role": "assistant"}
         self._messages = [*self._messages, message, *user_message(self._confront(self._challenge))]
         return MessageStepResult(
             reward=0.0,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
 OPEN, CLOSE = "<answer>", "</answer>"
-_TAG = re.compile(r"</?answer>", re.IGNORECASE)
-# ASCII: `\d` would accept the digits of every script.
+# ASCII: ignoring case would let a long s pass for an s otherwise, and `\d` the digits of every script.
+_TAG = re.compile(r"</?answer>", re.ASCII | re.IGNORECASE)
 _PROBABILITY = r"(0|1|[01]\.0{1,9}|0?\.\d{1,9})"
 _NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{1,40})?|\.\d{1,40})", re.ASCII)
-_SUM_TOLERANCE = 0.02
+_SUM_TOLERANCE = Decimal("0.02")
 
 
 def format_answer(label: str) -> str:
@@ -24,6 +24,36 @@ def format_answer(label: str) -> str:
     '<answer>neutral</answer>'
     """
     return f"{OPEN}{label}{CLOSE}"
+
+
+def message_text(message: object) -> str:
+    """The text of a message, without its thinking; "" for whatever is not a message with a text.
+
+    Parameters
+    ----------
+    message : object
+        Anything. A message is a mapping whose ``content`` is a text or a list of parts, each a mapping with a ``type``.
+        The parts of type ``text`` are joined. A content that is neither, or one malformed part, leaves no text at all.
+
+    Examples
+    --------
+    >>> message_text({"content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "A"}]})
+    'A'
+    >>> message_text({"content": None}), message_text({"content": ["A"]}), message_text(7)
+    ('', '', '')
+    """
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for part in content if isinstance(content, list | tuple) else ():
+        if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
+            return ""
+        if part["type"] == "text":
+            if not isinstance(part.get("text"), str):
+                return ""
+            texts.append(part["text"])
+    return "".join(texts)
 
 
 def answer_text(text: str) -> str | None:
@@ -90,7 +120,8 @@ def parse_probabilities(text: str, labels: Sequence[str]) -> tuple[float, ...] |
     """One probability for every label, in the order of `labels`, or None.
 
     ``label: number`` separated by commas or line ends, every label exactly once, in any order. Numbers are decimals
-    from 0 to 1 (no percentages, no exponents) that sum to 1 within 0.02; they are then divided by their sum.
+    from 0 to 1 (no percentages, no exponents). Their sum, in decimal and without rounding, is from 0.98 to 1.02, both
+    included; they are then divided by it.
 
     Parameters
     ----------
@@ -114,15 +145,15 @@ def parse_probabilities(text: str, labels: Sequence[str]) -> tuple[float, ...] |
     if match is None:
         return None
     said = match.groups()
-    named, shares = [label.lower() for label in said[::2]], [float(share) for share in said[1::2]]
+    named, shares = [label.lower() for label in said[::2]], [Decimal(share) for share in said[1::2]]
     if named != list(labels):
         if len(set(named)) != len(labels):
             return None
         shares = [shares[named.index(label)] for label in labels]
     total = sum(shares)
-    if abs(total - 1.0) > _SUM_TOLERANCE:
+    if abs(total - 1) > _SUM_TOLERANCE:
         return None
-    return tuple([share / total for share in shares])
+    return tuple([float(share) / float(total) for share in shares])
 
 
 @lru_cache(maxsize=64)

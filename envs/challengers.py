@@ -15,9 +15,11 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from tinker_cookbook.completers import MessageCompleter, TinkerMessageCompleter
-from tinker_cookbook.renderers import Message, get_text_content
+from tinker_cookbook.renderers import Message
 
-from .prompts import DATA, as_data
+from .answers import message_text
+from .fencing import as_data
+from .prompts import DATA
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class CompleterChallenger(Challenger):
     completer: MessageCompleter
 
     async def argue(self, case: Case) -> str:
-        return get_text_content(await self.completer(challenge_prompt(case)))
+        return message_text(await self.completer(challenge_prompt(case)))
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ class TinkerChallenger(Challenger):
         return {name: value for name, value in self.__dict__.items() if name != "_completer"}
 
     async def argue(self, case: Case) -> str:
-        return get_text_content(await self._completer(challenge_prompt(case)))
+        return message_text(await self._completer(challenge_prompt(case)))
 
 
 @dataclass(frozen=True)

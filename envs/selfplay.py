@@ -6,18 +6,19 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from tinker_cookbook.renderers import Message, get_text_content
+from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageStepResult
 
 from ..datasets.paper import DISRUPTION_LABELS, Paper
 from ..rewards import CORRECT, MAX_ADAPTATION, WRONG, RewardBreakdown, correctness
 from .adversarial import AdversarialDisruptionEnv, Challenge
-from .answers import format_answer, parse_label
+from .answers import format_answer, message_text, parse_label
 from .base import Example, SciSciEnv, require_label, user_message
 from .challengers import Challenger
 from .disruption import disruption_criteria
+from .fencing import as_data
 from .judge import ReasonsJudge
-from .prompts import DATA, as_data, paper_block
+from .prompts import DATA, paper_block
 from .registry import register
 from .single_turn import LABEL_ENDING
 
@@ -219,7 +220,7 @@ class ObjectorEnv(SciSciEnv):
         return user_message(text)
 
     async def step(self, message: Message) -> MessageStepResult:
-        text = get_text_content(message)
+        text = message_text(message)
         label = parse_label(text, self.labels)
         self.table.say("B", None if label is None else (text, label))
         self._is_right = label == self._label

@@ -8,12 +8,12 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
-from tinker_cookbook.renderers import Message, get_text_content
+from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageStepResult
 
 from ..datasets.paper import Paper
 from ..rewards import CORRECT, WRONG, RewardBreakdown, correctness
-from .answers import format_answer, parse_label
+from .answers import format_answer, message_text, parse_label
 from .base import SciSciEnv, require_label, user_message
 from .prompts import DATA, paper_block
 
@@ -77,7 +77,7 @@ class SingleTurnEnv(SciSciEnv):
         return user_message(self.question())
 
     async def step(self, message: Message) -> MessageStepResult:
-        grade = self.grade(get_text_content(message))
+        grade = self.grade(message_text(message))
         return MessageStepResult(
             reward=grade.reward.total,
             episode_done=True,

@@ -16,7 +16,14 @@ FULL_CREDIT = 3
 MAX_QUOTES = 6
 """More than this is a shotgun and not evidence: no credit at all."""
 
-_TAG = re.compile(r"</?quote>", re.IGNORECASE)
+_TAG = re.compile(r"</?quote>", re.ASCII | re.IGNORECASE)
+_TOKEN = re.compile(r"[^\W_]+|[\W_]")  # a run of letters and digits, or one other character
+_BORDER = "\0"
+_MOST_PLACES = 20
+"""A passage stands in an abstract less often than this; the bound keeps the search linear."""
+_MOST_TRIES = 30
+"""Passages that `best_quotes` tries. Of different passages that follow one another, nearly every one counts."""
+
 _MARKS = "\"'“”‘’«»„"  # that a writer may put around a passage, inside the tags
 
 
@@ -65,25 +72,22 @@ def quote_credit(text: str, sources: Sequence[str]) -> float:
     passages = quoted(text)
     if not passages or len(passages) > MAX_QUOTES:
         return 0.0
-    counted = count_quotes(passages, sources)
+    counted = _count(passages, _Sources(sources))
     if counted == 0 or counted >= FULL_CREDIT:
         return MAX_REASONING if counted else 0.0
     return MAX_REASONING * min(1.0, counted / len(best_quotes(sources)))
 
 
-def count_quotes(passages: Sequence[str], sources: Sequence[str]) -> int:
+def _count(passages: Sequence[str], sources: _Sources) -> int:
     """How many passages count; 0 if one of them is made up."""
-    texts = [_normal(source) for source in sources]
-    shortest = _shortest(texts)
-    taken: list[tuple[int, int, int]] = []
+    taken: list[_Place] = []
     seen: set[str] = set()
     for passage in passages:
-        bare = passage.strip(_MARKS + " ")
-        places = _all_places(passage, texts) or _all_places(bare, texts)
+        places = sources.places(passage) or sources.places(passage.strip(_MARKS + " "))
         if not places:
             return 0
         free = next((place for place in places if not any(_overlap(place, other) for other in taken)), None)
-        if passage not in seen and free is not None and shortest <= len(passage.split()) <= MAX_WORDS:
+        if passage not in seen and free is not None and sources.shortest <= len(passage.split()) <= MAX_WORDS:
             taken.append(free)
         seen.add(passage)
     return len(taken)
@@ -97,45 +101,61 @@ def best_quotes(sources: Sequence[str]) -> list[str]:
     >>> best_quotes(["Short title", "one two three four five six seven eight nine ten eleven"])
     ['one two three four five', 'six seven eight nine ten']
     """
-    texts = [_normal(source) for source in sources]
-    size = _shortest(texts)
+    known = _Sources(sources)
+    size = known.shortest
     found: list[str] = []
-    for source in reversed(texts):
-        words = source.split()
+    tried: set[str] = set()
+    for text in reversed(known.texts):
+        words = text.split()
         for start in range(0, len(words) - size + 1, size):
             passage = " ".join(words[start : start + size])
-            if count_quotes([*found, passage], sources) == len(found) + 1:
+            if passage in tried:
+                continue
+            tried.add(passage)
+            if _count([*found, passage], known) == len(found) + 1:
                 found.append(passage)
-            if len(found) == FULL_CREDIT:
+            if len(found) == FULL_CREDIT or len(tried) == _MOST_TRIES:
                 return found
     return found
 
 
-def _shortest(texts: Sequence[str]) -> int:
-    """Fewest words of a quote: five, or all words of the longest source where none has five."""
-    return min(MIN_WORDS, max(len(text.split()) for text in texts))
+_Place = tuple[int, int, int]
+"""Which source, and from where to where in it."""
 
 
-def _all_places(passage: str, texts: Sequence[str]) -> list[tuple[int, int, int]]:
-    return [(which, *span) for which, text in enumerate(texts) for span in _places(passage, text)]
+class _Sources:
+    """Title and abstract, made ready for the search for passages: every step costs no more than their length."""
+
+    def __init__(self, sources: Sequence[str]):
+        self.texts = [_normal(source) for source in sources]
+        # Fewest words of a quote: five, or all words of the longest source where none has five.
+        self.shortest = min(MIN_WORDS, max(len(text.split()) for text in self.texts))
+        self._marked = [_mark(text) for text in self.texts]
+
+    def places(self, passage: str) -> list[_Place]:
+        """Where `passage` stands as whole words; at most 20 places of each source."""
+        # No need to take apart a megabyte that cannot occur.
+        if not passage or len(passage) > max(map(len, self.texts)):
+            return []
+        marked = _mark(passage)
+        found: list[_Place] = []
+        for which, source in enumerate(self._marked):
+            start = source.find(marked)
+            for _ in range(_MOST_PLACES):
+                if start < 0:
+                    break
+                found.append((which, start + 1, start + len(marked) - 1))
+                start = source.find(marked, start + 1)
+        return found
 
 
-def _places(passage: str, source: str) -> list[tuple[int, int]]:
-    """Where `passage` stands in `source` as whole words. At most 20: abstracts do not repeat a passage more often."""
-    places: list[tuple[int, int]] = []
-    start = source.find(passage) if passage else -1
-    while start >= 0 and len(places) < 20:
-        end = start + len(passage)
-        inside_word = (start > 0 and source[start - 1].isalnum() and passage[0].isalnum()) or (
-            end < len(source) and source[end].isalnum() and passage[-1].isalnum()
-        )
-        if not inside_word:
-            places.append((start, end))
-        start = source.find(passage, start + 1)
-    return places
+def _mark(text: str) -> str:
+    """`text` with a border around every word and every other character. What is found in it with its own borders does
+    not begin or end inside of a word, so that no occurrence has to be looked at and passed over."""
+    return _BORDER + _BORDER.join(_TOKEN.findall(text)) + _BORDER
 
 
-def _overlap(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+def _overlap(one: _Place, other: _Place) -> bool:
     return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
 
 

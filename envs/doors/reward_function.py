@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ...datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS
 from ...rewards import correctness
-from ..answers import parse_label
+from ..answers import message_text, parse_label
 
 Completion: TypeAlias = str | Sequence[Mapping[str, Any]]
 """A text, or messages of which the last one counts."""
@@ -52,11 +52,8 @@ def trl_reward(completions: Sequence[Completion], ground_truth: Sequence[str], *
     return [compute_reward(completion, truth) for completion, truth in zip(completions, ground_truth, strict=True)]
 
 
-def _text(completion: Completion) -> str:
+def _text(completion: object) -> str:
     if isinstance(completion, str):
         return completion
-    content = completion[-1].get("content") if completion else None
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+    last = completion[-1] if isinstance(completion, Sequence) and completion else None
+    return message_text(last)

@@ -21,7 +21,7 @@ from ...datasets.paper import Paper
 from ...envs.answers import answer_text, format_answer
 from ...envs.base import SciSciEnv
 from ...envs.benchmarks import SciSciBenchmark
-from ...envs.prompts import as_data
+from ...envs.fencing import as_data
 from ...envs.single_turn import Grade, SingleTurnEnv
 from ...rewards import RewardBreakdown, correctness
 from .bootstrap import Score, interval, resample, weighted_mean

@@ -28,8 +28,9 @@ from ...datasets.paper import FIRST_YEAR, LAST_YEAR, Paper
 from ...envs.answers import format_answer, parse_label
 from ...envs.base import SciSciEnv
 from ...envs.benchmarks import GradedEnv, SciSciBenchmark
+from ...envs.fencing import as_data
 from ...envs.groups import token_env
-from ...envs.prompts import DATA, as_data
+from ...envs.prompts import DATA
 from ...envs.single_turn import NO_ANSWER, Grade, SingleTurnEnv
 from ...rewards import RewardBreakdown, correctness
 
