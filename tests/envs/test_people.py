@@ -103,8 +103,8 @@ def test_the_page_on_adding_an_environment_works_as_written(tmp_path):
     package.mkdir()
     for name in ("datasets", "engine", "recipes", "rewards"):
         (package / name).symlink_to(ROOT / name)
-    for name in ("__init__.py", "cli.py"):
-        (package / name).symlink_to(ROOT / name)
+    for path in ROOT.glob("*.py"):
+        (package / path.name).symlink_to(path)
     (package / "envs").mkdir()
     for path in (ROOT / "envs").iterdir():
         (package / "envs" / path.name).symlink_to(path)
