@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ import pyarrow as pa
 from .card import write_card
 from .copies import later_copies
 from .decode import BadInput
-from .disruption import disruption_counts, ratio
 from .graph import CitationGraph
-from .impact import citation_percentile
-from .labelling import LabelRules, eligibility, label_papers, last_complete_year, tertile_cuts
+from .graph_labels import GraphLabels, graph_labels, save_papers
+from .label_schemes import tertile_cuts
+from .labelling import LabelRules, content_checks
+from .notices import title_as_published
 from .novelty_scores import NoveltyScores, novelty_scores
-from .paper import Paper
+from .paper import Paper, is_hit
+from .publication_dates import certainly_before
 from .splits import (
     CUTOFF_VIEWS,
     SPLITS,
@@ -37,7 +40,6 @@ from .works_table import WorksTable
 
 __all__ = ["BadInput", "BuildOptions", "NoRoomForSplit", "build_dataset", "citation_graph"]
 ROWS_AT_A_TIME = 4096
-PERCENTILE_WINDOW = 5
 
 
 class NoRoomForSplit(BadInput):
@@ -126,22 +128,18 @@ def build_dataset(
     works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
     rules = options.rules
     graph = citation_graph(works)
-    counts = disruption_counts(graph, rules.window)
-    n_i, n_j, n_k = counts
-    cd = ratio(n_i - n_j, n_i + n_j + n_k)
-    closed_by = rules.last_complete_year or last_complete_year(works.year)
-    eligible, reasons = eligibility(
-        works, cd, graph.reference_counts, n_i + n_j, rules, closed_by, _outside_collection(works, options)
-    )
-    focal = np.flatnonzero(eligible)
-    known = works.rows(focal, ["field", "doi", "title", "publication_date"])
-    labels, unlabelled = label_papers(cd[focal], works.year[focal], known["field"].to_pylist(), rules)
-    cuts = _cuts(cd[focal], works.year[focal], known["field"].to_pylist(), rules)
-    reasons.update(unlabelled)
-    given = np.array([label is not None for label in labels], dtype=bool)
+    fields = works.categories("field")
+    excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
+    found = graph_labels(graph, rules, fields.indices.to_numpy(), excluded=excluded)
+    reasons, closed_by = found.reasons, found.last_complete_year
+    focal = np.flatnonzero(found.eligible)
+    labels = found.disruption[focal].astype(object)
+    given = labels != ""
+    reasons["small_field_year"] = int((~given).sum())
     if not given.any():
         raise BadInput(f"no paper is eligible for a label; left out: {_counted(reasons)}; loosen the label options")
-    focal, labels, known = focal[given], labels[given], known.filter(pa.array(given))
+    focal, labels = focal[given], labels[given]
+    known = works.rows(focal, ["doi", "title", "publication_date"])
 
     # Publication order decides which of two copies counts as the original.
     dates = known["publication_date"].to_numpy(zero_copy_only=False).astype(str)
@@ -157,7 +155,10 @@ def build_dataset(
     scores = None
     if options.novelty:
         scores = novelty_scores(graph, works.column("venue_id"), seed=options.seed)
-    papers = _Papers(works, graph, counts, cd, scores, _citation_percentiles(works, graph, closed_by, options), options)
+    percentiles = None if options.focal is not None else found.percentiles
+    hit_share = None if percentiles is None else float(is_hit(percentiles[focal[chosen["train"]]]).mean())
+    papers = _Papers(works, graph, found, scores, percentiles, hit_share, options)
+    compared = found.eligible
     return write_dataset(
         out,
         {name: papers.of(focal[at], labels[at]) for name, at in chosen.items()},
@@ -168,13 +169,13 @@ def build_dataset(
             "citations": asdict(graph.report),
             "not_labelled": _sorted(reasons),
             "labels": {**asdict(rules), "last_complete_year": closed_by},
-            **cuts,
+            **cuts_fact(found.cd[compared], fields.filter(pa.array(compared)).to_pylist(), works.year[compared], rules),
+            **({"hits": {"share_of_train": hit_share}} if hit_share is not None else {}),
             **({"novelty": scores.facts} if scores is not None else {}),
             "split": {"kind": options.split, **asdict(split_years)},
         },
         options,
-        graph,
-        None if scores is None else scores.venues,
+        lambda folder: _save_graph(folder, graph, fields, excluded, scores),
     )
 
 
@@ -183,8 +184,7 @@ def write_dataset(
     papers: dict[str, Iterator[Paper]],
     facts: dict[str, Any],
     options: BuildOptions,
-    graph: CitationGraph | None = None,
-    venues: np.ndarray | None = None,
+    save_graph: Callable[[Path], object] | None = None,
 ) -> dict[str, Any]:
     """Write papers, graph and card to `out`, over an earlier dataset; the card, which comes last, is returned."""
     (out / "card.json").unlink(missing_ok=True)
@@ -196,10 +196,8 @@ def write_dataset(
     if options.cutoff is not None:
         card["cutoff"] = options.cutoff.isoformat()
         card["cutoff_views"] = _write_cutoff_views(out, options.cutoff)
-    if graph is not None:
-        graph.save(out / "graph")
-        if venues is not None:
-            np.save(out / "graph" / "venues.npy", venues)
+    if save_graph is not None:
+        save_graph(out / "graph")
     card |= {"content_hash": saved.content_hash, "command": shlex.join(options.command), **options.extra}
     write_card(out, card)
     return card
@@ -268,19 +266,23 @@ def _outside_collection(works: WorksTable, options: BuildOptions) -> list[tuple[
     ]
 
 
-def _cuts(cd: np.ndarray, years: np.ndarray, fields: list[str], rules: LabelRules) -> dict[str, Any]:
+def cuts_fact(cd: np.ndarray, fields: list[str], years: np.ndarray, rules: LabelRules) -> dict[str, Any]:
+    """For the card: the cuts between the tertiles of the eligible papers of every field and year."""
     if rules.scheme != "quantile":
         return {}
-    return {"cuts": [[*key, *cut] for key, cut in tertile_cuts(cd, years, fields, rules).items()]}
+    return {"cuts": [[*key, *cut] for key, cut in tertile_cuts(cd, fields, years, rules.min_group).items()]}
 
 
-def _citation_percentiles(works: WorksTable, graph: CitationGraph, closed_by: int, options: BuildOptions) -> np.ndarray:
-    """`citation_percentile` of all works; NaN where its five years are not over, or where only a neighbourhood of the
-    literature was collected and there is nothing to compare with."""
-    if options.focal is not None:
-        return np.full(works.num_rows, np.nan)
-    shares = citation_percentile(graph, works.codes("field"), PERCENTILE_WINDOW)
-    return np.where(works.year + PERCENTILE_WINDOW > closed_by, np.nan, shares)
+def _save_graph(
+    folder: Path,
+    graph: CitationGraph,
+    fields: pa.DictionaryArray,
+    excluded: list[tuple[str, np.ndarray]],
+    scores: NoveltyScores | None,
+) -> None:
+    graph.save(folder)
+    out = np.logical_or.reduce([failed for _, failed in excluded])
+    save_papers(folder, graph, fields, out, None if scores is None else scores.venues)
 
 
 def _write_cutoff_views(out: Path, cutoff: date) -> dict[str, Any]:
@@ -308,10 +310,10 @@ class _Papers:
 
     works: WorksTable
     graph: CitationGraph
-    counts: tuple[np.ndarray, np.ndarray, np.ndarray]
-    cd: np.ndarray
+    found: GraphLabels
     scores: NoveltyScores | None
-    percentiles: np.ndarray
+    percentiles: np.ndarray | None
+    hit_share: float | None
     options: BuildOptions
 
     def of(self, nodes: np.ndarray, labels: np.ndarray) -> Iterator[Paper]:
@@ -324,7 +326,7 @@ class _Papers:
 
     def _paper(self, node: int, label: Any, row: dict[str, Any], cited: tuple[str, ...]) -> Paper:
         rules = self.options.rules
-        n_i, n_j, n_k = (int(count[node]) for count in self.counts)
+        n_i, n_j, n_k = (int(count[node]) for count in self.found.counts)
         novelty = conventionality = None
         if self.scores is not None:
             novelty, conventionality = (known(scores[node]) for scores in (self.scores.novelty, self.scores.convention))
@@ -334,7 +336,7 @@ class _Papers:
             abstract=row["abstract"],
             publication_year=row["publication_year"],
             cited_by_count=row["cited_by_count"],
-            cd_index=float(self.cd[node]),
+            cd_index=float(self.found.cd[node]),
             novelty_score=novelty,
             conventionality_score=conventionality,
             disruption_label=label,
@@ -351,19 +353,30 @@ class _Papers:
             n_i=n_i,
             n_j=n_j,
             n_k=n_k,
-            citation_percentile=known(self.percentiles[node]),
+            citation_percentile=None if self.percentiles is None else known(self.percentiles[node]),
+            hit_share=self.hit_share,
         )
 
     def _reference_titles(self, nodes: np.ndarray) -> list[tuple[str, ...]]:
-        """Titles of references that are in the data and not of a later year than the paper itself."""
-        cited = []
-        for node in nodes.tolist():
-            references = self.graph.references(node)
-            not_later = references[self.works.year[references] <= self.works.year[node]]
-            cited.append(not_later[: self.options.max_references])
-        wanted = np.unique(np.concatenate(cited))
-        titles = dict(zip(wanted.tolist(), self.works.rows(wanted, ["title"])["title"].to_pylist(), strict=True))
-        return [tuple(title for at in row.tolist() if (title := titles[at])) for row in cited]
+        """Titles of references that are in the data and certainly appeared before the paper itself.
+
+        A record can hold the reference list of a later version: those references were not there on the day that the
+        prompts speak of, and they tell who went on working on the paper.
+        """
+        lists = [self.graph.references(node) for node in nodes.tolist()]
+        wanted = np.unique(np.concatenate([nodes, *lists]))
+        rows = self.works.rows(wanted, ["title", "publication_date", "publication_year"]).to_pylist()
+        of = dict(zip(wanted.tolist(), rows, strict=True))
+        shown = []
+        for node, cited in zip(nodes.tolist(), lists, strict=True):
+            earlier = (of[at] for at in cited.tolist() if certainly_before(*_dated(of[at]), *_dated(of[node])))
+            titles = (title for row in earlier if (title := title_as_published(row["title"])))
+            shown.append(tuple(islice(titles, self.options.max_references)))
+        return shown
+
+
+def _dated(row: dict[str, Any]) -> tuple[str, int]:
+    return row["publication_date"], row["publication_year"]
 
 
 def known(value: float) -> float | None:

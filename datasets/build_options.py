@@ -14,14 +14,8 @@ import typer
 
 from .build import BuildOptions
 from .labelling import LabelRules
+from .labels_cli import Scheme
 from .splits import SplitYears
-
-
-class Scheme(StrEnum):
-    """Label schemes."""
-
-    threshold = "threshold"
-    quantile = "quantile"
 
 
 class Split(StrEnum):
@@ -35,7 +29,7 @@ def _options(
     labels: Annotated[
         Scheme, typer.Option(help="threshold: CD beyond +-threshold; quantile: tertiles within field and year.")
     ] = Scheme.threshold,
-    window: Annotated[int, typer.Option(help="Years after publication whose citations count.")] = 5,
+    window: Annotated[int, typer.Option(help="Years after publication whose citations count, for every label.")] = 5,
     threshold: Annotated[float, typer.Option(help="Cut of the threshold scheme.")] = 0.1,
     min_references: Annotated[int, typer.Option(help="References in the data that a labelled paper needs.")] = 5,
     min_citations: Annotated[int, typer.Option(help="Citations inside the window that a labelled paper needs.")] = 5,

@@ -32,7 +32,8 @@ REASONS = {
     "no_abstract": "no abstract",
     "paratext": "paratext (cover, table of contents, ...)",
     "retracted": "retracted",
-    "not_an_article": "editorial, erratum, letter, review report, ...",
+    "withdrawn": "title or abstract changed afterwards to say that it was retracted or withdrawn (datasets/notices.py)",
+    "not_an_article": "editorial, erratum, letter, review report, notice about another paper, ...",
     "other_language": "not in the language asked for",
     "window_not_closed": "citation window still open in the last complete year",
     "few_references": "too few references in the data",
@@ -73,6 +74,7 @@ def card_text(card: dict[str, Any]) -> str:
         "",
         *_source(card.get("source")),
         _labels_sentence(rules),
+        _windows_sentence(rules),
         _split_sentence(split, rules),
         *_balance_sentence(card),
         "",
@@ -82,7 +84,9 @@ def card_text(card: dict[str, Any]) -> str:
         *(_split_row(name, share) for name, share in card.get("cutoff_views", {}).items()),
         "",
         *_cutoff(card),
+        *_hits(card),
         *_novelty(card),
+        *_as_recorded(card),
         *_ceiling(card.get("ceiling")),
         "## What was left out",
         "",
@@ -128,7 +132,10 @@ def _labels_sentence(rules: dict[str, Any]) -> str:
     if rules["scheme"] == "threshold":
         cut = f"disruptive above {rules['threshold']:g}, consolidating below -{rules['threshold']:g}, neutral otherwise"
     else:
-        cut = "tertiles within field and year: top third disruptive, bottom third consolidating"
+        cut = (
+            "by rank among the labelled papers of its field and year: disruptive where at least two thirds of them "
+            "have a lower value, consolidating where at least two thirds have a higher one, neutral otherwise"
+        )
     if rules.get("published"):
         return (
             f"Labels: the published disruption score, which looks at all later citations, {cut}. Labelled papers are "
@@ -139,6 +146,15 @@ def _labels_sentence(rules: dict[str, Any]) -> str:
         f"Labels: CD index over {rules['window']} years (Funk & Owen-Smith 2017), {cut}. Labelled papers have at least "
         f"{rules['min_references']} references in the data and {rules['min_citations']} citations in a window that "
         f"closed by the end of {rules['last_complete_year']}."
+    )
+
+
+def _windows_sentence(rules: dict[str, Any]) -> str:
+    if rules.get("published"):
+        return "Novelty compares a paper with those of its year, so nothing later takes part in it."
+    return (
+        f"Windows: the CD index looks {rules['window']} years ahead, and so do citation percentiles and hits; novelty "
+        "compares a paper with those of its year, so nothing later takes part in it."
     )
 
 
@@ -180,6 +196,34 @@ def _cutoff(card: dict[str, Any]) -> list[str]:
     return [
         f"`{CUTOFF_VIEWS[0]}` and `{CUTOFF_VIEWS[1]}` are the test papers published before the knowledge cutoff of "
         f"{card['cutoff']} and since. A paper of the year of the cutoff whose day is not known counts as before.",
+        "",
+    ]
+
+
+def _hits(card: dict[str, Any]) -> list[str]:
+    if "hits" not in card:
+        return []
+    return [
+        "Hits: a paper is one when at least 95 % of all papers of its field and year are cited less often. Labelled "
+        f"papers have a minimum of citations, so {card['hits']['share_of_train']:.1%} of the training papers are hits; "
+        "prompts say so.",
+        "",
+    ]
+
+
+def _as_recorded(card: dict[str, Any]) -> list[str]:
+    """What the source may have learned after the day of publication."""
+    if card["labels"].get("published"):
+        return []
+    venues = sum(card["splits"][name]["with_venue"] for name in SPLITS)
+    papers = sum(card["splits"][name]["papers"] for name in SPLITS)
+    return [
+        "Title, abstract, field and venue are those of the source's record at its last update. **The venue may have "
+        f"been learned after publication**: {venues:,} of {papers:,} papers have one, and a preprint that a journal "
+        "took later is shown with that journal. A field is assigned by the source, for OpenAlex from title, abstract, "
+        "venue and citations. Reference lists can be those of a later version; prompts show only references that "
+        "certainly appeared before the paper (an earlier year, or an earlier day of the same year), without marks such "
+        'as "RETRACTED:".',
         "",
     ]
 

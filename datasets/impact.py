@@ -1,4 +1,4 @@
-"""Impact labels: hit papers by field and year, and sleeping beauties."""
+"""Citation impact: percentiles within field and year, hit papers, and sleeping beauties."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .disruption import checked_window, require_papers
 from .graph import CitationGraph
 from .kernel import kernel, run_chunks
-from .percentiles import group_percentile, share_higher
+from .paper import HIT_LABELS, is_hit
+from .percentiles import share_lower
 
 CHUNK = 65_536
 
@@ -32,8 +34,13 @@ def citations_by_age(graph: CitationGraph, age: int) -> np.ndarray:
     return counts
 
 
-def citation_percentile(graph: CitationGraph, fields: Sequence[Any] | np.ndarray, window: int = 5) -> np.ndarray:
-    """Percentile of the citations of a paper's first years among papers of the same field and year.
+def citation_percentile(
+    graph: CitationGraph,
+    fields: Sequence[Any] | np.ndarray,
+    window: int = 5,
+    last_complete_year: int | None = None,
+) -> np.ndarray:
+    """Share of the papers of the same field and year, itself included, that are cited less often in their first years.
 
     Parameters
     ----------
@@ -41,11 +48,13 @@ def citation_percentile(graph: CitationGraph, fields: Sequence[Any] | np.ndarray
     fields : array-like (N,)
     window : int
         Citations count from the year of publication to `window` years later.
+    last_complete_year : int, optional
+        Papers whose window ends after it have no percentile. None: every window counts as closed.
 
     Returns
     -------
     float64 array (N,)
-        In (0, 1), ties counting half.
+        In [0, 1); papers with equal counts share the value; NaN where the window is open.
 
     Raises
     ------
@@ -56,54 +65,34 @@ def citation_percentile(graph: CitationGraph, fields: Sequence[Any] | np.ndarray
     --------
     >>> graph = CitationGraph.from_edges([3, 4, 4], [0, 0, 1], [1990, 1990, 1990, 1991, 1992])
     >>> citation_percentile(graph, ["physics"] * 5)[:3].round(3).tolist()
-    [0.833, 0.5, 0.167]
+    [0.667, 0.333, 0.0]
 
     References
     ----------
     Wang, Song & Barabasi (2013), "Quantifying long-term scientific impact", Science 342 (c_5).
-    Waltman & Schreiber (2013), JASIST 64(2) (percentiles with ties).
+    Waltman & Schreiber (2013), "On the calculation of percentile-based bibliometric indicators", JASIST 64(2): papers
+    with ties fill an interval of the distribution; this is its lower end.
     """
-    return group_percentile(_early_citations(graph, window), fields, graph.years)
+    shares = share_lower(_early_citations(graph, window), fields, graph.years)
+    if last_complete_year is not None:
+        shares[graph.years.astype(np.int64) + window > last_complete_year] = np.nan
+    return shares
 
 
-def hit_paper(
-    graph: CitationGraph, fields: Sequence[Any] | np.ndarray, window: int = 5, top: float = 0.05
-) -> np.ndarray:
-    """Is the paper among the most cited of its field and year?
-
-    Parameters
-    ----------
-    graph : CitationGraph
-    fields : array-like (N,)
-    window : int
-        See `citation_percentile`.
-    top : float in (0, 1)
-        A hit when fewer than this share of the group is cited more often; ties at the cut are all hits, but a paper
-        without citations never is.
-
-    Returns
-    -------
-    bool array (N,)
-
-    Raises
-    ------
-    ValueError
-        `top` outside (0, 1); as `citation_percentile`.
+def hit_labels(citation_percentiles: npt.ArrayLike) -> np.ndarray:
+    """``hit`` or ``ordinary`` by the rule `is_hit`, str array (N,); "" where the percentile is NaN.
 
     Examples
     --------
-    >>> graph = CitationGraph.from_edges([3, 4, 4], [0, 0, 1], [1990, 1990, 1990, 1991, 1992])
-    >>> hit_paper(graph, ["physics"] * 5).tolist()
-    [True, False, False, False, False]
+    >>> hit_labels([0.95, 0.94, float("nan")]).tolist()
+    ['hit', 'ordinary', '']
 
     References
     ----------
     Uzzi, Mukherjee, Stringer & Jones (2013), Science 342: a hit paper is in the upper 5 % by citations of its year.
     """
-    if not 0 < top < 1:
-        raise ValueError(f"top must lie between 0 and 1, such as 0.05, got {top!r}")
-    citations = _early_citations(graph, window)
-    return (citations > 0) & (share_higher(citations, fields, graph.years) < top)
+    shares = np.asarray(citation_percentiles, np.float64)
+    return np.where(np.isnan(shares), "", np.where(is_hit(shares), *HIT_LABELS))
 
 
 def sleeping_beauty(graph: CitationGraph) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Scores and labels from the measures: who is novel, who is disruptive, and who is eligible for a label at all."""
+"""Scores and labels from the measures: who is novel, and who is disruptive."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .disruption import checked_window
-from .paper import DISRUPTION_THRESHOLD, NOVELTY_CUT
+from .labelling import LabelRules
+from .paper import DISRUPTION_ORDER, NOVELTY_CUT, side_of
 from .percentiles import group_numbers, share_higher, share_lower
 
 LABEL_TYPE = np.dtype("<U13")
@@ -88,91 +88,116 @@ def uzzi_labels(z10: npt.ArrayLike, z_median: npt.ArrayLike, years: npt.ArrayLik
 
 def disruption_labels(
     cd: npt.ArrayLike,
-    scheme: str = "threshold",
+    rules: LabelRules = LabelRules(),  # noqa: B008  (frozen)
     *,
-    threshold: float = DISRUPTION_THRESHOLD,
     fields: Sequence[Any] | np.ndarray | None = None,
     years: npt.ArrayLike | None = None,
+    among: np.ndarray | None = None,
 ) -> np.ndarray:
-    """``disruptive``, ``neutral`` or ``consolidating``, by fixed cuts or by tertiles of field and year.
+    """``disruptive``, ``neutral`` or ``consolidating``, by fixed cuts or by the tertiles of field and year.
 
     Parameters
     ----------
     cd : float array-like (N,)
-    scheme : {"threshold", "quantile"}
-        ``threshold``: above `threshold`, below its negative, or between. ``quantile``: disruptive where at least two
-        thirds of the papers of the same field and year are lower, consolidating where at least two thirds are higher.
-    threshold : float in [0, 1)
+    rules : LabelRules
+        ``scheme="threshold"``: disruptive above ``rules.threshold``, consolidating below its negative, neutral between
+        them (both included). ``"quantile"``: see `tertile_cuts`.
     fields, years : array-like (N,)
         For ``quantile``.
+    among : bool (N,), optional
+        For ``quantile``: the papers whose tertiles are taken, which are the eligible ones. None: all.
 
     Returns
     -------
     str array (N,)
-        "" where CD is undefined.
+        "" where CD is undefined, and under ``quantile`` where fewer than ``rules.min_group`` papers of the field and
+        year are compared.
 
     Raises
     ------
     ValueError
-        An unknown scheme, or ``quantile`` without fields and years.
+        ``quantile`` without fields and years.
 
     Examples
     --------
     >>> disruption_labels([0.3, 0.0, -0.3, float("nan")]).tolist()
     ['disruptive', 'neutral', 'consolidating', '']
-    >>> disruption_labels([0.03, 0.02, 0.01], "quantile", fields=["x"] * 3, years=[2000] * 3).tolist()
+    >>> rules = LabelRules("quantile", min_group=3)
+    >>> disruption_labels([0.03, 0.02, 0.01], rules, fields=["x"] * 3, years=[2000] * 3).tolist()
     ['disruptive', 'neutral', 'consolidating']
     """
     values = np.asarray(cd, np.float64)
-    if scheme == "threshold":
-        high, low = values > threshold, values < -threshold
-    elif scheme == "quantile":
+    if rules.scheme == "threshold":
+        low, high = np.float64(-rules.threshold), np.float64(rules.threshold)
+    else:
         if fields is None or years is None:
             raise ValueError("scheme 'quantile' compares papers of one field and year: give fields and years")
-        keys = (fields, np.asarray(years))
-        high, low = share_lower(values, *keys) >= 2 / 3, share_higher(values, *keys) >= 2 / 3
-    else:
-        raise ValueError(f"scheme must be 'threshold' or 'quantile', got {scheme!r}")
-    labels = np.full(values.size, "neutral", LABEL_TYPE)
-    labels[high], labels[low], labels[np.isnan(values)] = "disruptive", "consolidating", ""
+        group, lows, highs = _tertiles(values, fields, years, among, rules.min_group)
+        low, high = lows[group], highs[group]
+    side = side_of(values, low, high)
+    labels = np.array(DISRUPTION_ORDER, LABEL_TYPE)[1 + side]
+    labels[np.isnan(values) | np.isnan(low)] = ""
     return labels
 
 
-def eligible(
-    reference_counts: npt.ArrayLike,
-    citations_in_window: npt.ArrayLike,
+def tertile_cuts(
+    cd: npt.ArrayLike,
+    fields: Sequence[Any] | np.ndarray,
     years: npt.ArrayLike,
-    last_complete_year: int,
-    window: int | None = 5,
-    *,
-    min_references: int = 5,
-    min_citations: int = 5,
-) -> np.ndarray:
-    """Is there enough behind a paper's CD index to call it a label?
+    min_group: int,
+    among: np.ndarray | None = None,
+) -> dict[tuple[Any, int], tuple[float, float]]:
+    """Lowest and highest CD index that is neutral, for every field and year: the cuts between the tertiles.
+
+    A paper is disruptive when at least two thirds of the compared papers of its field and year have a lower CD index,
+    consolidating when at least two thirds have a higher one, and neutral otherwise. So papers with the same value have
+    the same label, neither end has more than a third of the papers, and n different values make floor(n / 3)
+    consolidating and floor(n / 3) disruptive papers.
 
     Parameters
     ----------
-    reference_counts, citations_in_window, years : int array-like (N,)
-    last_complete_year : int
-        The last year of which the data holds all papers. A window must close before it.
-    window : int or None
-        None: every window counts as closed.
-    min_references, min_citations : int
+    cd : float array-like (N,)
+        NaN: not compared.
+    fields, years : array-like (N,)
+    min_group : int >= 1
+        Papers that a field and year needs to have cuts.
+    among : bool (N,), optional
+        The papers that are compared; None: all.
 
     Returns
     -------
-    bool array (N,)
+    dict
+        ``(field, year) -> (low, high)``, sorted.
 
     Examples
     --------
-    >>> eligible([0, 9, 9, 9], [9, 9, 9, 2], [2000, 2000, 2018, 2000], last_complete_year=2020).tolist()
-    [False, True, False, False]
+    >>> tertile_cuts([0.1, 0.2, 0.3, 0.3, 0.9], ["x"] * 5, [2000] * 5, min_group=3)
+    {('x', 2000): (0.2, 0.3)}
     """
-    enough = (np.asarray(reference_counts) >= min_references) & (np.asarray(citations_in_window) >= min_citations)
-    span = checked_window(window)
-    if span is None:
-        return enough
-    return enough & (np.asarray(years).astype(np.int64) + span < last_complete_year)
+    keys = np.asarray(fields), np.asarray(years)
+    group, lows, highs = _tertiles(np.asarray(cd, np.float64), *keys, among, min_group)
+    numbers, first = np.unique(group, return_index=True)
+    cuts = {
+        (keys[0][at].item(), keys[1][at].item()): (float(lows[number]), float(highs[number]))
+        for number, at in zip(numbers.tolist(), first.tolist(), strict=True)
+        if not np.isnan(lows[number])
+    }
+    return dict(sorted(cuts.items()))
+
+
+def _tertiles(
+    cd: np.ndarray, fields: Any, years: Any, among: np.ndarray | None, min_group: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number of each paper's field and year, and by that number the lowest and highest neutral value (NaN: too few)."""
+    compared = cd if among is None else np.where(among, cd, np.nan)
+    group = group_numbers(cd.size, fields, np.asarray(years))
+    size = np.bincount(group[~np.isnan(compared)], minlength=int(group.max(initial=-1)) + 1)
+    neutral = (share_lower(compared, group) < 2 / 3) & (share_higher(compared, group) < 2 / 3)
+    low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
+    np.minimum.at(low, group[neutral], compared[neutral])
+    np.maximum.at(high, group[neutral], compared[neutral])
+    low[size < max(1, min_group)] = high[size < max(1, min_group)] = np.nan
+    return group, low, high
 
 
 def _by_two(novel: np.ndarray, conventional: np.ndarray, undefined: np.ndarray) -> np.ndarray:

@@ -18,8 +18,10 @@ from .disruption_family import cd_trajectory, dependence, di_l
 from .disruption_null import cd_interval, cd_percentile, coverage, rewired_cd
 from .first_pairs import first_pairs
 from .graph import CitationGraph
-from .impact import citation_percentile, hit_paper, sleeping_beauty
-from .label_schemes import conventionality_score, disruption_labels, eligible, novelty_labels, novelty_score
+from .graph_labels import graph_labels
+from .impact import hit_labels, sleeping_beauty
+from .label_schemes import conventionality_score, novelty_labels, novelty_score
+from .labelling import LabelRules
 from .novelty import atypicality
 from .scale_out import ray_atypicality, ray_disruption_counts
 
@@ -28,7 +30,7 @@ def label_table(
     directory: str | Path,
     *,
     papers: str | Path | None = None,
-    window: int = 5,
+    rules: LabelRules = LabelRules(),  # noqa: B008  (frozen)
     null: str = "shuffle",
     samples: int | None = None,
     seed: int = 0,
@@ -36,7 +38,6 @@ def label_table(
     rewired: int = 0,
     interval: bool = False,
     engine: str = "local",
-    last_complete_year: int | None = None,
     report: Callable[[str, float], object] = lambda stage, seconds: None,
 ) -> pa.Table:
     """Labels of every paper of a saved graph, one row a paper in the graph's order.
@@ -47,10 +48,11 @@ def label_table(
         A graph that `CitationGraph.save` or `build_graph` wrote.
     papers : path, optional
         Parquet with a column ``id`` (the graph's `node_ids`; without it, rows in the graph's order) and any of
-        ``venue`` (number or name, for the novelty columns), ``field`` (for percentiles and hits) and
-        ``reference_count`` (for coverage). Papers that are not in the graph are ignored.
-    window : int
-        Years after publication that count.
+        ``venue`` (number or name, for the novelty columns), ``field`` (for tertiles, percentiles and hits),
+        ``excluded`` (true for papers that cannot carry a label for what they are) and ``reference_count`` (for
+        coverage). Papers that are not in the graph are ignored. A built dataset has such a file beside its graph.
+    rules : LabelRules
+        Window, scheme and eligibility of the labels, as in a build.
     null, samples, seed
         As in `atypicality`.
     trajectory : int
@@ -61,8 +63,6 @@ def label_table(
         Columns ``cd_low`` and ``cd_high``, a 95 % interval.
     engine : {"local", "ray"}
         Where n_i, n_j, n_k and atypicality are computed.
-    last_complete_year : int, optional
-        See `eligible`; the graph's last year if None.
     report : callable
         Called with the name and the seconds of every step.
 
@@ -85,10 +85,12 @@ def label_table(
         started = time.perf_counter()
 
     distributed = engine == "ray"
-    n_i, n_j, n_k = ray_disruption_counts(directory, window) if distributed else disruption_counts(graph, window)
-    cd = ratio(n_i - n_j, n_i + n_j + n_k)
+    window = rules.window
+    counts = ray_disruption_counts(directory, window) if distributed else disruption_counts(graph, window)
+    excluded = [("excluded", given["excluded"])] if "excluded" in given else []
+    found = graph_labels(graph, rules, given.get("field"), excluded=excluded, counts=counts)
+    (n_i, n_j, n_k), cd = counts, found.cd
     references = graph.reference_counts
-    last = int(graph.years.max()) if last_complete_year is None else last_complete_year
     columns: dict[str, Any] = {
         "id": np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids,
         "year": graph.years,
@@ -101,8 +103,8 @@ def label_table(
         "cd": cd,
         "mcd": cd * (n_i + n_j),
         "di_nok": ratio(n_i - n_j, n_i + n_j),
-        "eligible": eligible(references, n_i + n_j, graph.years, last, window),
-        "disruption_label": disruption_labels(cd),
+        "eligible": found.eligible,
+        "disruption_label": found.disruption,
     }
     step("CD index")
     columns["di_5"] = di_l(graph, 5, window)
@@ -125,8 +127,8 @@ def label_table(
         field = given["field"]
         columns["field"] = field
         columns["cd_percentile"] = cd_percentile(cd, field, graph.years, references)
-        columns["citation_percentile"] = citation_percentile(graph, field, window)
-        columns["hit"] = hit_paper(graph, field, window)
+        columns["citation_percentile"] = found.percentiles
+        columns["hit_label"] = hit_labels(found.percentiles)
         step("percentiles")
     if "venue" in given:
         venues, options = given["venue"], {"null": null, "samples": samples, "seed": seed}
@@ -144,11 +146,12 @@ def label_table(
 
 
 def _papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
-    """Columns ``venue``, ``field`` and ``reference_count`` of a file, in the graph's order."""
+    """Columns ``venue``, ``field``, ``excluded`` and ``reference_count`` of a file, in the graph's order."""
     table = pq.read_table(path)
-    wanted = [name for name in ("venue", "field", "reference_count") if name in table.column_names]
+    fillers = {"venue": -1, "field": "", "excluded": False, "reference_count": 0}
+    wanted = [name for name in fillers if name in table.column_names]
     if not wanted:
-        raise ValueError(f"{path} has none of the columns venue, field, reference_count, only {table.column_names}")
+        raise ValueError(f"{path} has none of the columns {', '.join(fillers)}, only {table.column_names}")
     if "id" in table.column_names:
         ids = np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids
         places = pc.call_function("index_in", [pa.array(ids)], pc.SetLookupOptions(table["id"].combine_chunks()))
@@ -163,10 +166,11 @@ def _papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
     columns = {}
     for name in wanted:
         column = table[name].combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
         if name == "venue" and not pa.types.is_integer(column.type):
             column = column.dictionary_encode().indices
-        filler = {"venue": -1, "field": "", "reference_count": 0}[name]
         if not (name == "field" and pa.types.is_integer(column.type)):
-            column = column.fill_null(filler)
+            column = column.fill_null(fillers[name])
         columns[name] = column.to_numpy(zero_copy_only=False)
     return columns

@@ -1,4 +1,4 @@
-"""Which papers get a label, and which label: eligibility by named rules, then the `threshold` or `quantile` scheme."""
+"""Which papers can carry a label: the rules of eligibility, by name, and the last complete year."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .paper import DISRUPTION_THRESHOLD, DisruptionLabel, disruption_label
+from .notices import MARKED_TITLE, NOTICE_TITLE, WITHDRAWN_ABSTRACT
+from .paper import DISRUPTION_THRESHOLD
 from .works_table import WorksTable
 
 
@@ -19,16 +20,15 @@ class LabelRules:
     Parameters
     ----------
     scheme : "threshold" | "quantile"
-        ``threshold``: CD above / below +-`threshold`. ``quantile``: tertiles of CD among the eligible papers of the
-        same field and year; equal values are never torn apart.
+        See `disruption_labels`.
     threshold : float in [0, 1)
     window : int >= 1
-        Years after publication whose citations count.
+        Years after publication whose citations count, for every label that looks ahead: disruption, citation
+        percentile and hit. So the windows of all labels of a paper close in the same year.
     min_references, min_citations : int
         References in the data, and citations inside the window, that a paper needs.
     last_complete_year : int or None
-        A window must have closed by the end of it. None: the last year that holds at least half as many works as the
-        fullest year (the newest year of a snapshot is nearly always a part of a year).
+        A window must have closed by the end of it. None: `last_complete_year` of the data.
     min_group : int
         Under ``quantile``: papers that a field and year needs before its tertiles mean anything.
     language : str or None
@@ -53,6 +53,10 @@ class LabelRules:
             if getattr(self, name) < low:
                 raise ValueError(f"{name} must be at least {low}, got {getattr(self, name)!r}")
 
+    def closed_by(self, years: np.ndarray) -> int:
+        """The last complete year: the one that was given, or `last_complete_year` of the data."""
+        return last_complete_year(years) if self.last_complete_year is None else self.last_complete_year
+
 
 NOT_ARTICLES = frozenset(
     {"paratext", "erratum", "retraction", "editorial", "letter", "peer-review", "grant", "supplementary-materials"}
@@ -63,6 +67,8 @@ NOT_ARTICLES = frozenset(
 def last_complete_year(years: np.ndarray) -> int:
     """The last year with at least half as many works as the fullest year.
 
+    The newest year of a snapshot is nearly always a part of a year.
+
     Examples
     --------
     >>> last_complete_year(np.array([2000] * 10 + [2001] * 8 + [2002] * 3 + [2050]))
@@ -72,48 +78,46 @@ def last_complete_year(years: np.ndarray) -> int:
     return int(found[counts * 2 >= counts.max()].max())
 
 
-def eligibility(
-    works: WorksTable,
-    cd: np.ndarray,
-    references: np.ndarray,
-    citations: np.ndarray,
-    rules: LabelRules,
-    closed_by: int,
-    outside: Sequence[tuple[str, np.ndarray]] = (),
-) -> tuple[np.ndarray, Counter[str]]:
-    """Which papers can be focal papers.
-
-    Parameters
-    ----------
-    works : WorksTable of N works
-    cd : float64 (N,), NaN where undefined
-    references, citations : int64 (N,)
-        References in the data; citations inside the window.
-    closed_by : int
-        The last complete year.
-    outside : sequence of (reason, bool (N,))
-        Rules that come before all others.
-
-    Returns
-    -------
-    eligible : bool (N,)
-    reasons : Counter
-        For the others: the first rule, in the order below, that left each out.
-    """
-    checks: list[tuple[str, np.ndarray]] = [
+def content_checks(works: WorksTable, rules: LabelRules) -> list[tuple[str, np.ndarray]]:
+    """The rules of eligibility about what a work is: ``(reason, bool (N,): who fails)``."""
+    checks = [
         ("no_title", works.is_empty("title")),
         ("no_abstract", works.is_empty("abstract")),
         ("paratext", works.column("is_paratext")),
         ("retracted", works.column("is_retracted")),
-        ("not_an_article", works.is_in("type", sorted(NOT_ARTICLES))),
-        ("window_not_closed", works.year + rules.window > closed_by),
+        ("withdrawn", works.matches("title", MARKED_TITLE) | works.matches("abstract", WITHDRAWN_ABSTRACT)),
+        ("not_an_article", works.is_in("type", sorted(NOT_ARTICLES)) | works.matches("title", NOTICE_TITLE)),
+    ]
+    if rules.language is not None:
+        checks.append(("other_language", ~works.is_in("language", [rules.language, ""])))
+    return checks
+
+
+def number_checks(
+    years: np.ndarray,
+    references: np.ndarray,
+    citations: np.ndarray,
+    cd: np.ndarray,
+    rules: LabelRules,
+    closed_by: int,
+) -> list[tuple[str, np.ndarray]]:
+    """The rules of eligibility about a work's place in the citation graph: ``(reason, bool (N,): who fails)``.
+
+    Parameters
+    ----------
+    years, references, citations : int (N,)
+        Publication years, references in the data, citations inside the window (n_i + n_j).
+    cd : float64 (N,), NaN where undefined
+    rules : LabelRules
+    closed_by : int
+        The last complete year. A window that ends with it is closed.
+    """
+    return [
+        ("window_not_closed", years + rules.window > closed_by),
         ("few_references", references < rules.min_references),
         ("few_citations", citations < rules.min_citations),
         ("cd_undefined", np.isnan(cd)),
     ]
-    if rules.language is not None:
-        checks.insert(5, ("other_language", ~works.is_in("language", [rules.language, ""])))
-    return first_failures([*outside, *checks], works.num_rows)
 
 
 def first_failures(checks: Sequence[tuple[str, np.ndarray]], size: int) -> tuple[np.ndarray, Counter[str]]:
@@ -124,59 +128,3 @@ def first_failures(checks: Sequence[tuple[str, np.ndarray]], size: int) -> tuple
         reasons[name] = int((passed & failed).sum())
         passed &= ~failed
     return passed, reasons
-
-
-def label_papers(
-    cd: np.ndarray, years: np.ndarray, fields: list[str], rules: LabelRules
-) -> tuple[np.ndarray, Counter[str]]:
-    """Disruption labels of eligible papers.
-
-    Parameters
-    ----------
-    cd : float64 (M,), no NaN
-    years : int (M,)
-    fields : M strings
-
-    Returns
-    -------
-    labels : object (M,) of str, None where the scheme gives none
-    reasons : Counter
-        ``small_field_year``: papers whose field and year has fewer than `rules.min_group` eligible papers.
-    """
-    if rules.scheme == "threshold":
-        labels = [disruption_label(value, rules.threshold) for value in cd.tolist()]
-        return np.array(labels, dtype=object), Counter()
-    labels = np.full(len(cd), None, dtype=object)
-    reasons: Counter[str] = Counter()
-    cuts = tertile_cuts(cd, years, fields, rules)
-    for position, key in enumerate(zip(fields, years.tolist(), strict=True)):
-        if key in cuts:
-            labels[position] = tertile_label(float(cd[position]), *cuts[key])
-        else:
-            reasons["small_field_year"] += 1
-    return labels, reasons
-
-
-def tertile_cuts(
-    cd: np.ndarray, years: np.ndarray, fields: list[str], rules: LabelRules
-) -> dict[tuple[str, int], tuple[float, float]]:
-    """Cuts between the thirds of every field and year that has `rules.min_group` eligible papers."""
-    groups: dict[tuple[str, int], list[int]] = {}
-    for position, key in enumerate(zip(fields, years.tolist(), strict=True)):
-        groups.setdefault(key, []).append(position)
-    return {
-        key: tuple(np.quantile(cd[members], [1 / 3, 2 / 3]).tolist())
-        for key, members in sorted(groups.items())
-        if len(members) >= rules.min_group
-    }
-
-
-def tertile_label(cd: float, low: float, high: float) -> DisruptionLabel:
-    """Bottom third consolidating, top third disruptive; a value equal to a cut is neutral, so ties stay together.
-
-    Examples
-    --------
-    >>> tertile_label(-0.2, -0.1, 0.0), tertile_label(0.0, -0.1, 0.0)
-    ('consolidating', 'neutral')
-    """
-    return "consolidating" if cd < low else "disruptive" if cd > high else "neutral"

@@ -16,6 +16,13 @@ class Engine(StrEnum):
     ray = "ray"
 
 
+class Scheme(StrEnum):
+    """Label schemes."""
+
+    threshold = "threshold"
+    quantile = "quantile"
+
+
 class Null(StrEnum):
     """Null model of atypicality."""
 
@@ -26,7 +33,18 @@ class Null(StrEnum):
 def labels(
     graph: Annotated[Path, typer.Argument(help="Folder of a saved citation graph.")],
     out: Annotated[Path, typer.Option(help="Parquet file to write.")] = Path("labels.parquet"),
-    papers: Annotated[Path | None, typer.Option(help="Parquet with id and venue, field, reference_count.")] = None,
+    papers: Annotated[
+        Path | None,
+        typer.Option(
+            help="Parquet with id and venue, field, excluded, reference_count; a dataset's graph/papers.parquet."
+        ),
+    ] = None,
+    scheme: Annotated[
+        Scheme, typer.Option("--labels", help="threshold: CD beyond +-threshold; quantile: tertiles of field and year.")
+    ] = Scheme.threshold,
+    threshold: Annotated[float, typer.Option(help="Cut of the threshold scheme.")] = 0.1,
+    min_references: Annotated[int, typer.Option(help="References that an eligible paper needs.")] = 5,
+    min_citations: Annotated[int, typer.Option(help="Citations inside the window that it needs.")] = 5,
     window: Annotated[int, typer.Option(help="Years after publication that count.")] = 5,
     null: Annotated[Null, typer.Option(help="Null model of atypicality.")] = Null.shuffle,
     samples: Annotated[int | None, typer.Option(help="Null networks; the default gives stable labels.")] = None,
@@ -35,18 +53,30 @@ def labels(
     rewired: Annotated[int, typer.Option(help="Also CD's z-score against so many rewired graphs.")] = 0,
     interval: Annotated[bool, typer.Option(help="Also a 95 % interval of CD.")] = False,
     engine: Annotated[Engine, typer.Option(help="Run here, or on a Ray cluster.")] = Engine.local,
-    last_complete_year: Annotated[int | None, typer.Option(help="Last year that the data holds in full.")] = None,
+    last_complete_year: Annotated[
+        int | None,
+        typer.Option(help="Last year that the data holds in full (default: found from the papers per year)."),
+    ] = None,
 ) -> None:
     """Compute every label of a saved citation graph."""
     import pyarrow.parquet as pq
 
     from .label_table import label_table  # here, because it loads numba, and `scisci-gym --help` need not
+    from .labelling import LabelRules
 
     try:
+        rules = LabelRules(
+            scheme=scheme.value,
+            threshold=threshold,
+            window=window,
+            min_references=min_references,
+            min_citations=min_citations,
+            last_complete_year=last_complete_year,
+        )
         table = label_table(
             graph,
             papers=papers,
-            window=window,
+            rules=rules,
             null=null.value,
             samples=samples,
             seed=seed,
@@ -54,7 +84,6 @@ def labels(
             rewired=rewired,
             interval=interval,
             engine=engine.value,
-            last_complete_year=last_complete_year,
             report=lambda stage, seconds: typer.echo(f"{stage:<28} {seconds:8.2f} s"),
         )
     except (FileNotFoundError, ValueError, ImportError) as error:

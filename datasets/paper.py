@@ -38,9 +38,22 @@ def disruption_label(cd_index: float, threshold: float = DISRUPTION_THRESHOLD) -
     >>> disruption_label(0.3), disruption_label(0.1), disruption_label(-0.11)
     ('disruptive', 'neutral', 'consolidating')
     """
-    if cd_index > threshold:
-        return "disruptive"
-    return "consolidating" if cd_index < -threshold else "neutral"
+    return DISRUPTION_ORDER[1 + side_of(cd_index, -threshold, threshold)]  # pyright: ignore[reportReturnType]
+
+
+def side_of(cd_index: Any, low: Any, high: Any) -> Any:
+    """1 above `high`, -1 below `low`, 0 from `low` to `high` (both included): the cut of every disruption label.
+
+    Parameters
+    ----------
+    cd_index, low, high : float or float array (N,)
+
+    Examples
+    --------
+    >>> side_of(0.1, -0.1, 0.1), side_of(0.2, -0.1, 0.1)
+    (0, 1)
+    """
+    return 1 * (cd_index > high) - 1 * (cd_index < low)
 
 
 def novelty_label(novelty_score: float, conventionality_score: float) -> NoveltyLabel:
@@ -57,15 +70,31 @@ def novelty_label(novelty_score: float, conventionality_score: float) -> Novelty
     return "novel" if is_novel else "conventional"
 
 
+def is_hit(citation_percentile: Any) -> Any:
+    """Whether at least 95 % of the papers of its field and year are cited less often: the rule of every hit label.
+
+    Parameters
+    ----------
+    citation_percentile : float or float array (N,)
+        See `Paper.citation_percentile`. NaN is no hit.
+
+    Examples
+    --------
+    >>> is_hit(0.95), is_hit(0.94)
+    (True, False)
+    """
+    return citation_percentile >= HIT_CUT
+
+
 def hit_label(citation_percentile: float) -> HitLabel:
-    """A hit is a paper that at least 95 % of its field and year are cited less than, within five years.
+    """The name of what `is_hit` says.
 
     Examples
     --------
     >>> hit_label(0.97), hit_label(0.5)
     ('hit', 'ordinary')
     """
-    return "hit" if citation_percentile >= HIT_CUT else "ordinary"
+    return "hit" if is_hit(citation_percentile) else "ordinary"
 
 
 @dataclass(frozen=True)
@@ -95,15 +124,24 @@ class Paper:
         What the labels mean. A label that contradicts the scores under it is refused. Under ``quantile`` the cuts
         depend on the paper's field and year, so `disruption_label` must be given.
     reference_titles : tuple of str
-        Titles of cited papers that are in the data, for prompts that show the reference list.
+        Titles of cited papers that are in the data and certainly appeared before the paper, for prompts that show
+        the reference list.
+    reference_count : int >= 0
+        References of the source's record that are in the data. A record that was updated after publication can hold
+        references of a later version, so this number is never shown in a prompt.
     cd_window : int or None
-        Years after publication whose citations count; None for no window.
+        Years after publication whose citations count, for the CD index as for `citation_percentile`; None for no
+        window.
     cd_threshold : float in [0, 1]
         Cut of the ``threshold`` scheme.
     n_i, n_j, n_k : int >= 0 or None
         The counts that `cd_index` is made of.
     citation_percentile : float in [0, 1], or None where unknown
-        Share of the papers of its field and year that were cited less often within five years of publication.
+        Share of the papers of its field and year, itself included, that are cited less often from the year of
+        publication to `cd_window` years later. A paper is a hit from 0.95 on.
+    hit_share : float in [0, 1], or None where unknown
+        Share of hits among the training papers of the dataset that the paper belongs to. Labelled papers have a
+        minimum of citations, so far more of them than 5 % are hits; prompts state this share.
 
     Raises
     ------
@@ -141,6 +179,7 @@ class Paper:
     n_j: int | None = None
     n_k: int | None = None
     citation_percentile: float | None = None
+    hit_share: float | None = None
 
     def __post_init__(self) -> None:
         _require_text("openalex_id", self.openalex_id)
@@ -161,6 +200,7 @@ class Paper:
         _require_score("novelty_score", self.novelty_score, 0.0)
         _require_score("conventionality_score", self.conventionality_score, 0.0)
         _require_score("citation_percentile", self.citation_percentile, 0.0)
+        _require_score("hit_share", self.hit_share, 0.0)
         _require_choice("label_scheme", self.label_scheme, LABEL_SCHEMES, optional=False)
         _require_choice("disruption_label", self.disruption_label, DISRUPTION_LABELS)
         _require_choice("novelty_label", self.novelty_label, NOVELTY_LABELS)
@@ -187,7 +227,7 @@ class Paper:
 
     @property
     def hit_label(self) -> HitLabel | None:
-        """Whether it became one of the most cited 5 % of its field and year; None where that is unknown."""
+        """`hit_label` of the citation percentile; None where that is unknown."""
         return None if self.citation_percentile is None else hit_label(self.citation_percentile)
 
     def to_row(self) -> dict[str, Any]:

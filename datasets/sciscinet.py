@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.compute import call_function
+from pyarrow.compute import MatchSubstringOptions, call_function
 
-from .build import BuildOptions, known, members, split_years_for, write_dataset
+from .build import BuildOptions, cuts_fact, known, members, split_years_for, write_dataset
 from .copies import later_copies
 from .decode import BadInput
 from .inverted_index import abstract_texts
-from .labelling import first_failures, label_papers, last_complete_year, tertile_cuts
+from .label_schemes import disruption_labels
+from .labelling import first_failures, number_checks
+from .notices import MARKED_TITLE, NOTICE_TITLE
 from .paper import FIRST_YEAR, LAST_YEAR, Paper
 from .progress import reading_bar
 from .published import PublishedScores
@@ -44,6 +46,8 @@ class _Narrow:
     language: np.ndarray
     untitled: np.ndarray
     no_abstract: np.ndarray
+    marked: np.ndarray
+    notice: np.ndarray
 
 
 def build_sciscinet(
@@ -80,17 +84,16 @@ def build_sciscinet(
         narrow = _narrow(source, file.stat().st_size, rules.window, advance)
     scores = narrow.scores
     dropped, usable = _usable(scores)
-    closed_by = rules.last_complete_year or last_complete_year(scores.year[usable])
+    closed_by = rules.closed_by(scores.year[usable])
     eligible, reasons = first_failures(
         [
             ("unusable", ~usable),
             ("no_title", narrow.untitled),
             ("no_abstract", narrow.no_abstract),
+            ("withdrawn", narrow.marked),
+            ("not_an_article", narrow.notice),
             *([("other_language", ~np.isin(narrow.language, [rules.language, ""]))] if rules.language else []),
-            ("window_not_closed", scores.year + rules.window > closed_by),
-            ("few_references", narrow.references < rules.min_references),
-            ("few_citations", narrow.citations < rules.min_citations),
-            ("cd_undefined", np.isnan(scores.disruption)),
+            *number_checks(scores.year, narrow.references, narrow.citations, scores.disruption, rules, closed_by),
             ("cd_out_of_range", np.abs(scores.disruption) > 1),
         ],
         usable.size,
@@ -99,13 +102,12 @@ def build_sciscinet(
     focal = np.flatnonzero(eligible)
     focal = focal[np.lexsort((scores.paper[focal], scores.year[focal]))]
     field = _fields(fields, level, scores.paper[focal])
-    labels, unlabelled = label_papers(scores.disruption[focal], scores.year[focal], field, rules)
-    reasons.update(unlabelled)
-    cuts = {}
-    if rules.scheme == "quantile":
-        found = tertile_cuts(scores.disruption[focal], scores.year[focal], field, rules)
-        cuts = {"cuts": [[*key, *cut] for key, cut in found.items()]}
-    given = np.array([label is not None for label in labels], dtype=bool)
+    compared = (scores.disruption[focal], field, scores.year[focal])
+    labels = disruption_labels(compared[0], rules, fields=field, years=compared[2]).astype(object)
+    cuts = cuts_fact(*compared, rules)
+    given = labels != ""
+    reasons["small_field_year"] = int((~given).sum())
+    kept_beside = scores.paper[focal], field
     if not given.any():
         counted = ", ".join(f"{name} {number:,}" for name, number in reasons.most_common() if number)
         raise BadInput(f"no paper of {file} is eligible for a label; left out: {counted}; loosen the label options")
@@ -133,7 +135,7 @@ def build_sciscinet(
             name: maker.of(buckets, start, stop, focal[order], labels[order], [field[at] for at in order[start:stop]])
             for name, start, stop in zip(chosen, bounds[:-1], bounds[1:], strict=True)
         }
-        scores.save(out)
+        scores.save(out, *kept_beside)
         return write_dataset(
             out, rows, _facts(file, scores, dropped, reasons, options, closed_by, cuts, split_years), options
         )
@@ -188,6 +190,8 @@ def _narrow(source: pq.ParquetFile, size: int, window: int, advance: Callable[[i
             "citations": _column(batch, citations, 0).astype(np.int32),
             "language": np.array([value or "" for value in _list(batch, "language")], dtype="U2"),
             "untitled": np.array([not text(title) for title in _list(batch, "title")], bool),
+            "marked": _matches(batch, "title", MARKED_TITLE),
+            "notice": _matches(batch, "title", NOTICE_TITLE),
             "no_abstract": _column_is_empty(batch, "abstract_inverted_index"),
         }
         for name, values in columns.items():
@@ -304,6 +308,13 @@ def _column(batch: pa.RecordBatch, name: str | None, missing: float) -> np.ndarr
 
 def _list(batch: pa.RecordBatch, name: str) -> list[Any]:
     return batch[name].to_pylist() if name in batch.schema.names else [None] * len(batch)
+
+
+def _matches(batch: pa.RecordBatch, name: str, pattern: str) -> np.ndarray:
+    values = pa.array([text(value) for value in _list(batch, name)], pa.string())
+    return call_function("match_substring_regex", [values], MatchSubstringOptions(pattern)).to_numpy(
+        zero_copy_only=False
+    )
 
 
 def _column_is_empty(batch: pa.RecordBatch, name: str) -> np.ndarray:

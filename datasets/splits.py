@@ -7,6 +7,8 @@ from datetime import date
 
 import numpy as np
 
+from .publication_dates import known_day
+
 SPLITS = ("train", "validation", "test")
 CUTOFF_VIEWS = ("test_pre_cutoff", "test_post_cutoff")
 """The test papers published before a model's knowledge cutoff, and those published since."""
@@ -45,9 +47,10 @@ class SplitYears:
 def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25) -> SplitYears | None:
     """Split years such that every training and validation window has closed when the first test paper appears.
 
-    With test papers from year T on, training and validation papers are of year T - window - 1 and before. T is the
-    year that brings the test set closest to `test_share` of all papers in the three splits; the last fifth of the
-    papers before the gap, in whole years, is the validation set.
+    All labels of a paper look ahead by the same `window` (see `LabelRules`), so this closes them all. With test papers
+    from year T on, training and validation papers are of year T - window - 1 and before. T is the year that brings the
+    test set closest to `test_share` of all papers in the three splits; the last fifth of the papers before the gap, in
+    whole years, is the validation set.
 
     Parameters
     ----------
@@ -115,9 +118,8 @@ def is_post_cutoff(publication_date: str, publication_year: int, cutoff: date) -
     >>> is_post_cutoff("2024-06-30", 2024, date(2024, 6, 1)), is_post_cutoff("2024-01-01", 2024, date(2024, 1, 1))
     (True, False)
     """
-    if publication_year != cutoff.year or not publication_date or publication_date.endswith("-01-01"):
-        return publication_year > cutoff.year
-    return publication_date >= cutoff.isoformat()
+    day = known_day(publication_date, publication_year)
+    return publication_year > cutoff.year if publication_year != cutoff.year or not day else day >= cutoff.isoformat()
 
 
 def balanced(labels: np.ndarray, seed: int) -> np.ndarray:

@@ -5,7 +5,7 @@
     OUT/README.md                       the card, for people and for the hub
     OUT/card.json                       the same facts, for programs
     OUT/data/train-00000-of-00001.parquet, validation-..., test-...
-    OUT/graph/                          the `CitationGraph` that the labels came from, and `venues.npy` beside it
+    OUT/graph/                          the `CitationGraph` that the labels came from, and `papers.parquet` beside it
     OUT/works/                          the works themselves, as parquet shards (snapshot and API)
 """
 
@@ -54,6 +54,7 @@ FEATURES = Features(
         "n_j": Value("int64"),
         "n_k": Value("int64"),
         "citation_percentile": Value("float64"),
+        "hit_share": Value("float64"),
     }
 )
 
@@ -112,6 +113,7 @@ class Tally:
         """The rows that follow belong to `split`."""
         self._digest.update(split.encode() + b"\n")
         self._current = self._splits[split] = {"papers": 0, "years": [], "labels": Counter(), "novelty": Counter()}
+        self._current["with_venue"] = 0
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
         """Count rows of `Paper.to_row`."""
@@ -122,6 +124,7 @@ class Tally:
             year = row["publication_year"]
             span = current["years"] or [year, year]
             current["years"] = [min(span[0], year), max(span[1], year)]
+            current["with_venue"] += bool(row["venue"])
             current["labels"][row["disruption_label"]] += 1
             current["novelty"][row["novelty_label"]] += 1
 
@@ -132,6 +135,7 @@ class Tally:
             splits[name] = {
                 "papers": found["papers"],
                 "years": found["years"],
+                "with_venue": found["with_venue"],
                 "labels": {label: found["labels"][label] for label in DISRUPTION_LABELS},
             }
             if found["novelty"].total() > found["novelty"][None]:

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from .disruption import cd_index
 from .graph import CitationGraph
-from .labelling import LabelRules, label_papers
+from .graph_labels import graph_labels
+from .labelling import LabelRules
 from .lexicon import FIELDS, FILLER, TOPICS, cue_words
 from .paper import DISRUPTION_LABELS
 
@@ -98,13 +98,8 @@ def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str
     years, references = _grow_citations(corpus, rng)
     citing = np.repeat(np.arange(len(years)), [len(cited) for cited in references])
     graph = CitationGraph.from_edges(citing, np.array([c for cited in references for c in cited]), years)
-    cd = cd_index(graph, window=rules.window)
     field_of = rng.integers(len(FIELDS), size=len(years))
-    fields = [FIELDS[field] for field in field_of]
-    labels = np.full(len(years), None, dtype=object)
-    defined = ~np.isnan(cd)
-    known_fields = [fields[paper] for paper in np.flatnonzero(defined)]
-    labels[defined], _ = label_papers(cd[defined], years[defined], known_fields, rules)
+    labels = graph_labels(graph, rules, field_of).disruption.tolist()
     cited_by = np.bincount(graph_cited(references), minlength=len(years))
     writer = _Writer(corpus, np.random.default_rng([corpus.seed, 1]))
     return [
@@ -168,7 +163,7 @@ class _Writer:
     def __init__(self, corpus: SyntheticCorpus, rng: np.random.Generator):
         self.corpus, self.rng, self.cues = corpus, rng, cue_words()
 
-    def work(self, paper: int, year: int, field: int, label: str | None, references: list[int], cited_by: int) -> dict:
+    def work(self, paper: int, year: int, field: int, label: str, references: list[int], cited_by: int) -> dict:
         style = self._style(label)
         title = " ".join(self.rng.choice(TOPICS[field], size=5, replace=False).tolist()).capitalize()
         day = int(self.rng.integers(365))
@@ -200,8 +195,8 @@ class _Writer:
             "abstract_inverted_index": index,
         }
 
-    def _style(self, label: str | None) -> int:
-        if label is None:
+    def _style(self, label: str) -> int:
+        if not label:
             return int(self.rng.integers(3))
         truth = DISRUPTION_LABELS.index(label)
         if self.rng.random() < self.corpus.fidelity:

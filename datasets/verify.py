@@ -1,6 +1,8 @@
-"""Does a built dataset hold? Its hash, counts and splits, and a sample of its labels computed again from the graph.
+"""Does a built dataset hold? Its hash, counts and splits, and everything it says about its papers, computed again.
 
-Labels are recomputed here with plain sets, paper by paper, not with the kernels that made them.
+What lies beside the papers (the citation graph and its `PAPERS`, or the published columns) is what a dataset is held
+against. The counts behind the CD index are recomputed with plain sets too, for a sample, not with the kernels that made
+them.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from .copies import later_copies
 from .graph import CitationGraph
-from .label_schemes import conventionality_score, novelty_score
-from .labelling import tertile_label
+from .graph_labels import PAPERS, graph_labels
+from .label_schemes import conventionality_score, novelty_labels, novelty_score, tertile_cuts
+from .labelling import LabelRules
 from .novelty import atypicality_of_year
-from .paper import Paper, disruption_label
+from .paper import DISRUPTION_ORDER, Paper, disruption_label, is_hit, side_of
 from .published import recomputed_scores
 from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
 from .store import Tally, load_card, read_rows, split_file
@@ -72,11 +76,17 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
     ]
     if "cutoff" in card:
         checks.append(_views(card, folder, rows["test"]))
+    checks.append(_hit_share(card, rows))
     if "citations" not in card:
-        return [*checks, _published(folder, card, sampled)]
+        return [*checks, *_published(folder, card, everything)]
     try:
         graph = CitationGraph.load(folder / "graph")
-        return [*checks, _graph(card, graph), _counts_again(graph, card, sampled), *_novelty(folder, card, graph, rows)]
+        checks += [_graph(card, graph), _counts_again(graph, card, sampled)]
+        if not checks[-2].holds:
+            # The kernels trust a graph's arrays: one that does not hold together could end the process.
+            return checks
+        papers = pq.read_table(folder / "graph" / PAPERS)
+        return [*checks, *_labels_again(card, graph, papers, everything), *_novelty(card, graph, papers, everything)]
     except (OSError, ValueError, KeyError, IndexError) as error:
         return [*checks, Check("graph", "the stored citation graph", [f"cannot be read: {error}"])]
 
@@ -150,7 +160,7 @@ def _label(row: dict[str, Any], rules: dict[str, Any], cuts: dict[tuple[str, int
     if rules["scheme"] == "threshold":
         return disruption_label(row["cd_index"], rules["threshold"])
     cut = cuts.get((row["primary_field"], row["publication_year"]))
-    return None if cut is None else tertile_label(row["cd_index"], *cut)
+    return None if cut is None else DISRUPTION_ORDER[1 + side_of(row["cd_index"], *cut)]
 
 
 def _split_rules(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
@@ -193,6 +203,10 @@ def _graph(card: dict[str, Any], graph: CitationGraph) -> Check:
             f"the graph has {graph.n_papers:,} works and {graph.n_citations:,} citations, the card says "
             f"{card['works_in_graph']:,} and {card['citations']['kept']:,}"
         )
+    again = CitationGraph.from_edges(*graph.edges(), graph.years)
+    for name in ("ref_indptr", "ref_indices", "cit_indptr", "cit_indices"):
+        if not np.array_equal(getattr(graph, name), getattr(again, name)):
+            wrong.append(f"{name} is not what the citations of the graph give")
     return Check("graph", repr(graph), wrong)
 
 
@@ -221,46 +235,112 @@ def _nodes(graph: CitationGraph, rows: list[dict]) -> list[int]:
     return np.where(ids[order[place]] == wanted, order[place], -1).tolist()
 
 
-def _novelty(folder: Path, card: dict[str, Any], graph: CitationGraph, rows: dict[str, list[dict]]) -> list[Check]:
-    """Novelty scores of one year's papers, from the stored venues and the same null networks."""
+def _rules(card: dict[str, Any]) -> LabelRules:
+    return LabelRules(**{name: card["labels"][name] for name in LabelRules.__dataclass_fields__})
+
+
+def _labels_again(card: dict[str, Any], graph: CitationGraph, papers: pa.Table, rows: list[dict]) -> list[Check]:
+    """Cuts, disruption labels, fields, citation percentiles and hits of all papers."""
+    rules, names = _rules(card), papers["field"].cast(pa.string()).to_numpy(zero_copy_only=False).astype(str)
+    excluded = papers["excluded"].to_numpy()
+    found = graph_labels(graph, rules, names, excluded=[("excluded", excluded)])
+    nodes = _nodes(graph, rows)
+    labels, percentiles = [], []
+    for row, node in zip(rows, nodes, strict=True):
+        if node < 0:
+            continue
+        told = {name: row[name] for name in ("primary_field", "disruption_label")}
+        again = {
+            "primary_field": names[node],
+            "disruption_label": found.disruption[node] if found.eligible[node] else None,
+        }
+        labels += [f"{row['openalex_id']}: {name} comes out as {again[name]}, the row says {told[name]}"
+                   for name in told if again[name] != told[name]]  # fmt: skip
+        # A dataset of neighbourhoods has nothing to compare citations with.
+        share = found.percentiles[node] if "hits" in card else float("nan")
+        if _differ(float(share), row["citation_percentile"]):
+            percentiles.append(
+                f"{row['openalex_id']}: citation_percentile comes out as {share:.6g}, the row says "
+                f"{row['citation_percentile']}"
+            )
+    return [
+        *_cuts(card, tertile_cuts(found.cd, names, graph.years, rules.min_group, among=found.eligible)),
+        Check("disruption labels from the graph", f"{len(rows):,} papers, eligibility and fields too", labels),
+        Check("citation percentiles from the graph", f"{len(rows):,} papers", percentiles),
+    ]
+
+
+def _cuts(card: dict[str, Any], found: dict[tuple[str, int], tuple[float, float]]) -> list[Check]:
+    """The cuts in the card are those of the eligible papers."""
+    if card["labels"]["scheme"] != "quantile":
+        return []
+    told = {(name, year): (low, high) for name, year, low, high in card.get("cuts", [])}
+    wrong = [
+        f"{name} {year}: the tertiles are cut at {found.get((name, year))}, the card says {told.get((name, year))}"
+        for name, year in sorted({*found, *told})
+        if found.get((name, year)) != told.get((name, year))
+    ]
+    return [Check("cuts between tertiles", f"{len(found):,} fields and years", wrong)]
+
+
+def _hit_share(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
+    """Every paper and the card state the share of hits in the training split."""
+    train = [row["citation_percentile"] for row in rows["train"]]
+    share = None if "hits" not in card else sum(is_hit(p) for p in train if p is not None) / len(train)
+    told = {row["hit_share"] for papers in rows.values() for row in papers} | {
+        card.get("hits", {}).get("share_of_train")
+    }
+    wrong = [f"the training papers give {share}, the dataset says {value}" for value in told if _differ(share, value)]
+    return Check("share of hits", f"{len(train):,} training papers", wrong)
+
+
+def _novelty(card: dict[str, Any], graph: CitationGraph, papers: pa.Table, rows: list[dict]) -> list[Check]:
+    """Novelty scores and labels of all papers, from the stored venues and the same null networks."""
     novelty = card.get("novelty")
     if novelty is None:
         return []
-    papers = rows["validation"]
-    year = papers[0]["publication_year"]
-    papers = [row for row in papers if row["publication_year"] == year]
-    venues = checked_venues(graph, np.load(folder / "graph" / "venues.npy"))
-    members = np.flatnonzero(graph.years == year)
-    z, _ = atypicality_of_year(graph, venues, year, members, novelty["null"], novelty["samples"], novelty["seed"])
-    scores = {
-        "novelty_score": novelty_score(z[0], np.full(members.size, year)),
-        "conventionality_score": conventionality_score(z[1], np.full(members.size, year)),
-    }
-    place = {node: at for at, node in enumerate(members.tolist())}
+    venues = checked_venues(graph, papers["venue"].to_numpy())
+    nodes = np.array(_nodes(graph, rows))
+    scores = {name: np.full(graph.n_papers, np.nan) for name in ("novelty_score", "conventionality_score")}
+    for year in np.unique(graph.years[nodes[nodes >= 0]]).tolist():
+        members = np.flatnonzero(graph.years == year)
+        z, _ = atypicality_of_year(graph, venues, year, members, novelty["null"], novelty["samples"], novelty["seed"])
+        years = np.full(members.size, year)
+        scores["novelty_score"][members] = novelty_score(z[0], years)
+        scores["conventionality_score"][members] = conventionality_score(z[1], years)
+    labels = novelty_labels(*scores.values())
     wrong = []
-    for row, node in zip(papers, _nodes(graph, papers), strict=True):
-        for name, values in scores.items():
-            found = values[place[node]] if node in place else float("nan")
-            if _differ(found, row[name]):
-                wrong.append(f"{row['openalex_id']}: {name} comes out as {found:.6g}, the row says {row[name]}")
-    return [Check("novelty from the graph", f"{len(papers):,} papers of {year}, against {members.size:,}", wrong)]
+    for row, node in zip(rows, nodes.tolist(), strict=True):
+        if node < 0:
+            continue
+        again = {
+            **{name: float(values[node]) for name, values in scores.items()},
+            "novelty_label": labels[node] or None,
+        }
+        wrong += [
+            f"{row['openalex_id']}: {name} comes out as {found}, the row says {row[name]}"
+            for name, found in again.items()
+            if _differ(found, row[name])
+        ]
+    return [Check("novelty from the graph", f"{len(rows):,} papers", wrong)]
 
 
-def _published(folder: Path, card: dict[str, Any], sampled: list[dict]) -> Check:
+def _published(folder: Path, card: dict[str, Any], rows: list[dict]) -> list[Check]:
     """For a source without a graph: scores against the published columns that were kept beside the dataset."""
+    name = "labels from the published columns"
     try:
-        scores = recomputed_scores(folder, [row["openalex_id"] for row in sampled])
-    except (OSError, pa.ArrowInvalid) as error:
-        return Check("labels from the published columns", "published.parquet", [f"cannot be read: {error}"])
-    # The two novelty scores are checked only where the dataset was asked to have them.
-    skipped = () if "novelty" in card else ("novelty_score", "conventionality_score")
+        scores, cuts = recomputed_scores(folder, [row["openalex_id"] for row in rows], _rules(card))
+    except (OSError, KeyError, pa.ArrowInvalid) as error:
+        return [Check(name, "published.parquet", [f"cannot be read: {error}"])]
+    # The novelty columns are checked only where the dataset was asked to have them.
+    skipped = () if "novelty" in card else ("novelty_score", "conventionality_score", "novelty_label")
     wrong = [
         f"{row['openalex_id']}: {name} is published as {found}, the row says {row[name]}"
-        for row in sampled
+        for row in rows
         for name, found in scores.get(row["openalex_id"], {"openalex_id": "missing"}).items()
         if name not in skipped and _differ(found, row[name])
     ]
-    return Check("labels from the published columns", f"a sample of {len(sampled):,} papers", wrong)
+    return [*_cuts(card, cuts), Check(name, f"{len(rows):,} papers", wrong)]
 
 
 def _differ(found: Any, told: Any) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.compute import SetLookupOptions, call_function
+from pyarrow.compute import MatchSubstringOptions, SetLookupOptions, call_function
 
 from .retired import RetiredIds
 from .works import WORKS_SCHEMA
@@ -106,13 +106,10 @@ class WorksTable:
         parts = [piece[name].to_numpy() for piece in self.scan([name])]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def codes(self, name: str) -> np.ndarray:
-        """A text column as numbers: equal texts have equal numbers, int32 (N,)."""
+    def categories(self, name: str) -> pa.DictionaryArray:
+        """A text column with few different values, as a dictionary array (N,)."""
         parts = [piece[name].combine_chunks().dictionary_encode() for piece in self.scan([name])]
-        if not parts:
-            return np.empty(0, np.int32)
-        encoded = pa.chunked_array(parts).unify_dictionaries()
-        return np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+        return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
 
     def is_empty(self, name: str) -> np.ndarray:
         """Where a text column is "", bool (N,)."""
@@ -125,6 +122,12 @@ class WorksTable:
         """Where a text column is one of `values`, bool (N,)."""
         wanted = pa.array(values, pa.string())
         return self._test(name, lambda column: call_function("is_in", [column], SetLookupOptions(wanted)))
+
+    def matches(self, name: str, pattern: str) -> np.ndarray:
+        """Where a text column has a match of a regular expression (RE2), bool (N,)."""
+        return self._test(
+            name, lambda column: call_function("match_substring_regex", [column], MatchSubstringOptions(pattern))
+        )
 
     def _test(self, name: str, test) -> np.ndarray:
         parts = [test(piece[name]).to_numpy() for piece in self.scan([name])]

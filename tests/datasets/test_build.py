@@ -136,6 +136,7 @@ papers = st.builds(
     n_j=st.none() | st.integers(0, 2**62),
     n_k=st.none() | st.integers(0, 2**62),
     citation_percentile=share,
+    hit_share=share,
 )
 
 

@@ -6,13 +6,12 @@ import gzip
 import json
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from scisci_gym.datasets.build import BuildOptions, build_dataset, citation_graph
 from scisci_gym.datasets.card import REASONS
-from scisci_gym.datasets.disruption import cd_index
-from scisci_gym.datasets.labelling import LabelRules, eligibility
+from scisci_gym.datasets.graph_labels import graph_labels
+from scisci_gym.datasets.labelling import LabelRules, content_checks
 from scisci_gym.datasets.snapshot import read_works
 from scisci_gym.datasets.works_table import WorksTable
 
@@ -37,6 +36,17 @@ def literature(**changes) -> list[dict]:
         ({"abstract_inverted_index": {"": [0]}}, "no_abstract"),
         ({"is_paratext": True}, "paratext"),
         ({"is_retracted": True}, "retracted"),
+        ({"title": "RETRACTED: A theory"}, "withdrawn"),
+        ({"title": "[Withdrawn] A theory"}, "withdrawn"),
+        ({"title": "A theory (Retracted article. See vol. 3, p. 4)"}, "withdrawn"),
+        ({"title": "Retraction of soft tissue in surgery"}, None),
+        (
+            {"abstract_inverted_index": {w: [n] for n, w in enumerate("This paper has been withdrawn".split())}},
+            "withdrawn",
+        ),
+        ({"title": "Erratum: A theory"}, "not_an_article"),
+        ({"title": "Expression of concern: A theory"}, "not_an_article"),
+        ({"title": "Retraction note to: A theory"}, "not_an_article"),
         ({"type": "erratum"}, "not_an_article"),
         ({"type": "editorial"}, "not_an_article"),
         ({"language": "de"}, "other_language"),
@@ -50,10 +60,9 @@ def literature(**changes) -> list[dict]:
 def test_the_rule_that_a_dirty_paper_fails(tmp_path, snapshot_of, changes, reason):
     works, _ = read_works(snapshot_of(tmp_path, literature(**changes)), progress=False)
     table, graph = WorksTable.of_table(works), citation_graph(works)
-    rules = LabelRules(window=2, min_references=1, min_citations=1)
-    eligible, reasons = eligibility(
-        table, cd_index(graph, 2), graph.reference_counts, graph.citation_counts, rules, 2003
-    )
+    rules = LabelRules(window=2, min_references=1, min_citations=1, last_complete_year=2003)
+    found = graph_labels(graph, rules, excluded=content_checks(table, rules))
+    eligible, reasons = found.eligible, found.reasons
     focal = table.work_id.tolist().index(2)
     assert eligible[focal] == (reason is None)
     assert reasons.total() + eligible.sum() == 8
@@ -69,10 +78,9 @@ def test_every_real_work_is_accounted_for(tmp_path, real_works):
     works, dropped = read_works(folder, progress=False)
     assert works.num_rows + dropped.total() == 859
     table, graph = WorksTable.of_table(works), citation_graph(works)
-    cited_in_window = np.zeros(works.num_rows, np.int64)
-    eligible, reasons = eligibility(
-        table, cd_index(graph), graph.reference_counts, cited_in_window, LabelRules(min_citations=0), 2026
-    )
+    rules = LabelRules(min_citations=0, last_complete_year=2026)
+    found = graph_labels(graph, rules, excluded=content_checks(table, rules))
+    eligible, reasons = found.eligible, found.reasons
     assert eligible.sum() + reasons.total() == works.num_rows
     with gzip.open(real_works) as stream:
         records = [json.loads(line) for line in stream]

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from scisci_gym.datasets.disruption import cd_index
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.label_table import label_table
+from scisci_gym.datasets.labelling import LabelRules
 from scisci_gym.datasets.labels_cli import app
 from scisci_gym.datasets.novelty import atypicality
 
@@ -47,17 +48,16 @@ def test_writes_every_label(saved):
     assert np.array_equal(table["cd_3"].to_numpy(), cd_index(graph, 3), equal_nan=True)
     expected = atypicality(graph, venues, samples=5)
     np.testing.assert_allclose(table["z10"].to_numpy(), expected.z10)
-    columns = (
-        "mcd di_nok di_5 dependence eligible disruption_label beauty coverage cd_percentile citation_percentile hit"
-    )
+    columns = "mcd di_nok di_5 dependence eligible disruption_label beauty coverage cd_percentile citation_percentile"
     more = (
-        "novelty_score conventionality_score novelty_label commonness_novelty first_pair_novelty venue_pairs_left_out"
+        "hit_label novelty_score conventionality_score novelty_label commonness_novelty first_pair_novelty "
+        "venue_pairs_left_out"
     )
     assert set(f"{columns} {more}".split()) <= set(table.column_names)
 
 
 def test_without_a_file_of_papers(saved):
-    table = label_table(saved[0] / "graph", window=3)
+    table = label_table(saved[0] / "graph", rules=LabelRules(window=3))
     assert "z10" not in table.column_names
     assert np.array_equal(table["cd"].to_numpy(), cd_index(saved[1], 3), equal_nan=True)
 
@@ -70,5 +70,5 @@ def test_errors_say_what_to_do(saved, tmp_path):
     with pytest.raises(ValueError, match="has no row for paper 'W1' and 298 others"):
         label_table(saved[0] / "graph", papers=tmp_path / "one.parquet")
     pq.write_table(pa.table({"name": ["W0"]}), tmp_path / "none.parquet")
-    with pytest.raises(ValueError, match="none of the columns venue, field, reference_count"):
+    with pytest.raises(ValueError, match="none of the columns venue, field, excluded, reference_count"):
         label_table(saved[0] / "graph", papers=tmp_path / "none.parquet")

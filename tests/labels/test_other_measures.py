@@ -1,4 +1,4 @@
-"""Commonness, first-time pairs, hits, sleeping beauties and label schemes, each against a few lines of plain Python."""
+"""Commonness, first-time pairs and sleeping beauties, each against a few lines of plain Python."""
 
 import itertools
 import math
@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scisci_gym.datasets.commonness import commonness
 from scisci_gym.datasets.first_pairs import first_pairs
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.impact import citation_percentile, citations_by_age, hit_paper, sleeping_beauty
-from scisci_gym.datasets.label_schemes import disruption_labels, eligible, uzzi_labels
+from scisci_gym.datasets.impact import citation_percentile, citations_by_age, sleeping_beauty
 from scisci_gym.datasets.novelty import atypicality
 
 
@@ -149,34 +148,6 @@ def test_citations_by_age_equal_counting(case, age):
         assert counts[p].tolist() == [after.count(a) for a in range(age + 1)]
 
 
-def test_hits_are_the_top_of_their_field_and_year():
-    # Forty papers of one year and field; paper k gets k citations a year later.
-    citing = np.concatenate([40 + np.arange(k) for k in range(40)])
-    cited = np.concatenate([np.full(k, k) for k in range(40)])
-    graph = CitationGraph.from_edges(citing, cited, [2000] * 40 + [2001] * 40)
-    assert np.flatnonzero(hit_paper(graph, ["x"] * 80)).tolist() == [38, 39]
-    assert citation_percentile(graph, ["x"] * 80)[39] == pytest.approx(79 / 80)
-    two_fields = hit_paper(graph, ["x", "y"] * 40)
-    assert np.flatnonzero(two_fields).tolist() == [38, 39]
-
-
-def test_label_schemes():
-    cd = np.array([0.5, 0.1, -0.1, -0.5, np.nan])
-    assert disruption_labels(cd).tolist() == ["disruptive", "neutral", "neutral", "consolidating", ""]
-    with pytest.raises(ValueError, match="give fields and years"):
-        disruption_labels(cd, "quantile")
-    with pytest.raises(ValueError, match="scheme must be"):
-        disruption_labels(cd, "tertile")
-    assert uzzi_labels([-1, 1, 1, np.nan], [0, 5, 0, 1], [2000] * 4).tolist() == [
-        "novel",
-        "conventional",
-        "balanced",
-        "",
-    ]
-    assert eligible([5, 5, 4, 5], [5, 5, 5, 4], [2000, 2001, 2000, 2000], 2006).tolist() == [True, False, False, False]
-    assert eligible([5], [5], [2005], 2006, window=None).tolist() == [True]
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -184,7 +155,6 @@ def test_label_schemes():
         (lambda g: first_pairs(g, [0, 1], skip_least_cited=1), "skip_least_cited must be in"),
         (lambda g: first_pairs(g, [0]), "venues has shape"),
         (lambda g: commonness(g, [0]), "venues has shape"),
-        (lambda g: hit_paper(g, ["x", "x"], top=5), "top must lie between 0 and 1"),
         (
             lambda g: citation_percentile(g, ["x", "x"], window=None),
             "window must be a positive number of years",
