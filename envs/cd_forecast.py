@@ -5,12 +5,11 @@ from __future__ import annotations
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper, disruption_label
 from ..rewards import RewardBreakdown, distance_reward
 from .answers import format_number, parse_number
+from .disruption import MEASURE, horizon
 from .registry import register
 from .single_turn import NO_ANSWER, Grade, LabelEnv
 
-CRITERIA = """\
-Look ahead {horizon} and at the papers that cite it or its references. The CD index is the share of them that cite it \
-without its references, minus the share that cite both: from -1 (it consolidates) over 0 to 1 (it disrupts)."""
+CRITERIA = MEASURE + " It lies between -1 (all cite both) and 1 (all cite it without what it builds on)."
 
 ENDING = (
     "the CD index that you expect, as a decimal, between answer tags and nothing after it:\n<answer>NUMBER</answer>"
@@ -93,8 +92,7 @@ class CDForecastEnv(LabelEnv):
         return format_number(self._truth)
 
     def criteria(self) -> str:
-        window = self.paper.cd_window
-        return CRITERIA.format(horizon="without limit" if window is None else f"{window} years")
+        return CRITERIA.format(horizon=horizon(self.paper.cd_window))
 
     def grade(self, text: str) -> Grade:
         forecast = parse_number(text, -1.0, 1.0)

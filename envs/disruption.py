@@ -1,4 +1,4 @@
-"""`disruption-v0`: will later papers cite this one instead of, or together with, what it builds on?"""
+"""`disruption-v0`: is a paper disruptive, consolidating or neutral, by its CD index?"""
 
 from __future__ import annotations
 
@@ -8,11 +8,31 @@ from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper
 from .registry import register
 from .single_turn import LabelEnv
 
-CRITERIA = """\
-Look ahead {horizon} and at the papers that cite it or its references.
-- disruptive: they cite it without citing what it builds on ({disruptive})
-- consolidating: they cite it together with what it builds on ({consolidating})
-- neutral: neither prevails"""
+MEASURE = """\
+Look ahead {horizon} and at the papers that cite it or its references. Its CD index is the share of them that cite it \
+without citing what it builds on, minus the share that cite both."""
+
+BY_THRESHOLD = """
+- disruptive: CD index above {threshold:g}
+- consolidating: CD index below -{threshold:g}
+- neutral: in between"""
+
+BY_RANK = """ Papers are ranked by it among the papers of their field and year with enough references and citations.
+- disruptive: among the third with the highest CD index
+- consolidating: among the third with the lowest CD index
+- neutral: in between
+The labels are ranks: a disruptive paper can have a negative CD index where most papers have a lower one."""
+
+
+def horizon(window: int | None) -> str:
+    """How far a question looks ahead.
+
+    Examples
+    --------
+    >>> horizon(5), horizon(1), horizon(None)
+    ('5 years', '1 year', 'without limit')
+    """
+    return "without limit" if window is None else f"{window} year{'s' * (window > 1)}"
 
 
 def disruption_criteria(paper: Paper) -> str:
@@ -23,11 +43,7 @@ def disruption_criteria(paper: Paper) -> str:
 # A dataset has one scheme, or a few.
 @lru_cache(maxsize=64)
 def _criteria(window: int | None, by_rank: bool, threshold: float) -> str:
-    return CRITERIA.format(
-        horizon="without limit" if window is None else f"{window} years",
-        disruptive="top third of its field and year by CD index" if by_rank else f"CD index above {threshold:g}",
-        consolidating="bottom third" if by_rank else f"CD index below -{threshold:g}",
-    )
+    return MEASURE.format(horizon=horizon(window)) + (BY_RANK if by_rank else BY_THRESHOLD.format(threshold=threshold))
 
 
 @register
@@ -37,7 +53,8 @@ class DisruptionEnv(LabelEnv):
     Description
     -----------
     The agent reads what was known when the paper appeared and names one of three labels. The label follows from the
-    CD index (Funk & Owen-Smith 2017) of the paper in the citation graph; nobody annotated it.
+    CD index (Funk & Owen-Smith 2017) of the paper in the citation graph, by a threshold or by its rank in its field and
+    year, as the dataset was built; the prompt says which. Nobody annotated it.
 
     Action
     ------

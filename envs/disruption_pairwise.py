@@ -10,6 +10,7 @@ from ..datasets.paper import Paper
 from ..rewards import RewardBreakdown, correctness
 from .answers import format_answer, parse_label
 from .base import Example, require_label
+from .disruption import horizon
 from .prompts import DATA, paper_block
 from .registry import register
 from .single_turn import NO_ANSWER, PROMPTS, Grade, SingleTurnEnv
@@ -26,8 +27,9 @@ Reason as long as you like. Then finish with {ending}"""
 PAPERS = "<first>\n{first}\n</first>\n<second>\n{second}\n</second>"
 
 CRITERIA = """\
-Look ahead {horizon} and at the papers that cite them or what they cite. A paper disrupts the more, the more of them \
-cite it without citing what it builds on (its CD index is higher). Which one disrupts more?"""
+Look ahead {horizon}. The CD index of a paper looks at the papers that cite it or its references: it is the share of \
+them that cite the paper without citing what it builds on, minus the share that cite both. Which one has the higher CD \
+index, that is, disrupts more?"""
 
 ENDING = '"first" or "second" between answer tags and nothing after it:\n<answer>LABEL</answer>'
 
@@ -42,9 +44,9 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
     Description
     -----------
     Comparing inside a field and year takes out what a policy could otherwise live on: that some fields, and earlier
-    years, disrupt more. The pairs are made of one paper of the bottom third and one of the top third of their field and
-    year by CD index, at least 0.05 apart; every paper is in one pair at most. A seeded coin decides which comes
-    first. The benchmark shows every pair in both orders, so a habit of position earns nothing.
+    years, disrupt more. Of the dataset's papers of a field and year, one of the third with the lowest and one of the
+    third with the highest CD index make a pair, at least 0.05 apart; every paper is in one pair at most. A seeded coin
+    decides which comes first. The benchmark shows every pair in both orders, so a habit of position earns nothing.
 
     Action
     ------
@@ -133,8 +135,7 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
 
     def criteria(self) -> str:
         """What is asked about the two papers."""
-        window = self.first.cd_window
-        return CRITERIA.format(horizon="without limit" if window is None else f"{window} years")
+        return CRITERIA.format(horizon=horizon(self.first.cd_window))
 
     def shown(self) -> str:
         """Both papers, as the prompt shows them."""

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from ..datasets.paper import HIT_CUT, HIT_LABELS
+from .disruption import horizon
 from .forecasting import ForecastEnv
 from .registry import register
 
 CRITERIA = """\
-Look ahead five years and at how often later papers cite it.
-- hit: among the most cited {share:.0f} % of the papers of its field and year
-- ordinary: not among them"""
+Look ahead {horizon} and at how often papers cite it.
+- hit: at least {cut:.0f} % of all papers of its field and year are cited less often
+- ordinary: anything else
+{share}"""
+
+SHARE = "The papers in question have a minimum of citations: {share:.1f} % of those in the training set are hits."
+NO_SHARE = "Papers in question usually have a minimum of citations, so more of them are hits than of all papers."
 
 
 @register
 class HitPaperForecastEnv(ForecastEnv):
-    """Forecast whether a paper becomes one of the most cited 5 % of its field and year within five years.
+    """Forecast whether a paper will be cited more often than 95 % of its field and year.
 
     Description
     -----------
-    Hits are rare, so a label would be a bad question: "ordinary" is nearly always right. A probability is not.
+    A hit is a paper of which at least 95 % of all papers of its field and year are cited less often within the window
+    of its labels. Hits are rare, so a label would be a bad question: "ordinary" is nearly always right. A probability
+    is not. Labelled papers have a minimum of citations, so more of them are hits than 5 %: the prompt states the share
+    in the training set.
 
     Action
     ------
@@ -61,4 +69,6 @@ class HitPaperForecastEnv(ForecastEnv):
     score_fields = ("citation_percentile",)
 
     def criteria(self) -> str:
-        return CRITERIA.format(share=100 * (1 - HIT_CUT))
+        share = self.paper.hit_share
+        stated = NO_SHARE if share is None else SHARE.format(share=100 * share)
+        return CRITERIA.format(horizon=horizon(self.paper.cd_window), cut=100 * HIT_CUT, share=stated)

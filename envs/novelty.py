@@ -13,13 +13,16 @@ heart.
 """
 
 BY_SHARE = """\
-- novel: among the most unusual third of its year at the 10th percentile, and not among the most usual third by median
-- conventional: the reverse
-- balanced: both or neither"""
+- novel: among the third of the papers of its year with the most unusual 10th percentile, and not among the third with \
+the most usual median
+- conventional: among the third of its year with the most usual median, and not among that with the most unusual 10th \
+percentile
+- balanced: both or neither
+The labels are ranks among the papers of its year."""
 
 BY_SIGN = """\
 - novel: at the 10th percentile its pairs are rarer than chance (z < 0), and its median is not above that of its year
-- conventional: the reverse
+- conventional: at the 10th percentile they are not, and its median is above that of its year
 - balanced: both or neither"""
 
 

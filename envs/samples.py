@@ -118,6 +118,7 @@ def sample_papers() -> list[Paper]:
                 novelty_score=novelty,
                 conventionality_score=conventionality,
                 citation_percentile=_PERCENTILE[label],
+                hit_share=1 / len(DISRUPTION_LABELS),
             )
         )
     return papers

@@ -26,7 +26,8 @@ def text_of(paper: Paper) -> str:
 def metadata_of(paper: Paper) -> dict[str, float | str]:
     """Numbers about a paper, and nothing of what it says. Counts are in logarithms.
 
-    `reference_count` and `authors_count` are of the paper itself; 0 where the source does not tell.
+    `reference_count` and `authors_count` are those of the source's record, which may be of a later version; 0 where the
+    source does not tell.
     """
     return {
         "references": math.log1p(paper.reference_count),

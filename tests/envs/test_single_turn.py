@@ -103,7 +103,7 @@ def test_the_short_disruption_prompt_is_what_tiny_models_are_pre_trained_on():
 def test_criteria_follow_the_label_scheme():
     assert "CD index above 0.1" in prompt(make("disruption-v0", PAPER))
     ranked = other(cd_index=0.0, disruption_label="disruptive", label_scheme="quantile", cd_window=3)
-    assert "top third of its field and year" in prompt(make("disruption-v0", ranked))
+    assert "among the third with the highest CD index" in prompt(make("disruption-v0", ranked))
     assert "Look ahead 3 years" in prompt(make("disruption-v0", ranked))
     unlimited = other(cd_index=0.5, cd_window=None)
     assert "Look ahead without limit" in prompt(make("disruption-v0", unlimited))
