@@ -6,12 +6,13 @@ STAMP  := $(VENV)/.installed
 OUT    ?= runs/demo
 SEED   ?= 0
 
-.PHONY: help setup demo test test-next lint types format clean
+.PHONY: help setup demo test test-slow test-extras test-all test-next lint types format clean
 
 help:
 	@echo "make demo               build data, train and evaluate a tiny policy, write $(OUT)/report.html"
 	@echo "make demo WORKS=DIR     the same on real works in OpenAlex snapshot layout"
-	@echo "make test               lint, types and the test suite"
+	@echo "make test               lint, types and the quick tests: under 5 minutes on two cores"
+	@echo "make test-all           that, then the slow tests and those of the optional packages: under 25 minutes"
 	@echo "make test-next          the tests that meet the cookbook, with its next release"
 	@echo "make setup              only make .venv (both of the above do it for you)"
 
@@ -40,9 +41,41 @@ format: setup
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# Two at a time: most tests of the engine and the recipes wait for one another's process half of the time.
-test: lint types
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+# Two at a time: most tests of the engine and the recipes wait for one another's process half of the time. A file stays
+# with one worker, so that its model, engine process and dataset are made once. The types are checked meanwhile.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+test: lint
+	@mkdir -p build
+	@$(BIN)/basedpyright > build/types.log 2>&1 & types=$$!; \
+	$(PYTEST) -m "not slow"; tests=$$?; \
+	wait $$types; checked=$$?; cat build/types.log; exit $$((tests || checked))
+
+# Also every property with many examples, and new ones each time.
+test-slow: setup
+	@$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=thorough
+
+# The optional packages ask for older versions of some of ours, so they live in an environment that lies over $(VENV).
+# Every version is named in tests/extras.txt: resolving them anew takes pip minutes and finds nothing.
+EXTRAS := build/extras
+WITH_EXTRAS := tests/datasets/test_snapshot.py tests/engine/test_dora.py tests/envs/test_doors.py \
+	tests/evaluation/test_inspect_tasks.py tests/labels/test_scale_out.py
+$(EXTRAS)/.installed: tests/extras.txt | setup
+	@$(PYTHON) -m venv --clear --without-pip $(EXTRAS)
+	@$(BIN)/python -m pip --python $(EXTRAS)/bin/python install -qq --disable-pip-version-check --no-deps -r tests/extras.txt \
+		|| { echo "The optional packages are not tested: the package index cannot be reached, see above."; exit 75; }
+	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> "$$($(EXTRAS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
+	@touch $@
+
+test-extras: setup
+	@$(MAKE) -s $(EXTRAS)/.installed; made=$$?; \
+	if [ $$made = 0 ]; then $(EXTRAS)/bin/python -m pytest --extras $(WITH_EXTRAS); \
+	elif [ -n "$$CI" ]; then exit $$made; fi
+
+# One after the other: the slow tests are not started when a quick one fails.
+test-all: test
+	@$(MAKE) -s test-slow
+	@$(MAKE) -s test-extras
 
 # 0.6.1 asks for a package that the index does not have; its code runs without it.
 NEXT := build/cookbook-0.6.1

@@ -28,7 +28,7 @@ def test_datasets_is_hugging_faces_from_the_root() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     theirs, ours = done.stdout.split()
     assert "site-packages" in theirs
-    assert Path(ours) == ROOT / "datasets" / "paper.py"
+    assert Path(ours).resolve() == ROOT / "datasets" / "paper.py"
     assert not (ROOT / "datasets" / "__init__.py").exists()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets import hub
@@ -144,7 +144,6 @@ def test_every_field_of_a_paper_has_a_column():
     assert set(FEATURES) == {field.name for field in dataclasses.fields(Paper)}
 
 
-@settings(max_examples=60)
 @given(papers)
 def test_a_paper_survives_the_table(tmp_path_factory, paper):
     folder = tmp_path_factory.mktemp("papers")

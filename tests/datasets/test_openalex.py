@@ -67,6 +67,7 @@ def test_the_address_and_the_query_are_pyalexs_but_the_server_is_ours(connect, s
     assert address == "/works?filter=publication_year:1990,has_abstract:true&select=id&per-page=100&cursor=%2A"
 
 
+@pytest.mark.slow
 def test_more_than_ten_thousand_results_are_read_to_the_end(serve, tmp_path, snapshot_of):
     work = {"publication_year": 2000, "cited_by_count": 0, "referenced_works": [], "abstract_inverted_index": None}
     folder = snapshot_of(tmp_path / "many", [{**work, "id": f"https://openalex.org/W{n}"} for n in range(10_050)])

@@ -52,6 +52,7 @@ def test_rl_learns_and_the_policies_agree(tiny_model: Path, tmp_path: Path) -> N
     assert max(abs(m["optim/kl_sample_train_v1"]) for m in logged if "optim/kl_sample_train_v1" in m) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_killed_rl_run_resumes_as_if_nothing_had_happened(tiny_model: Path, tmp_path: Path) -> None:
     """kill -9 of run and server after two steps; the resumed run logs what the uninterrupted one logged."""
     whole = run(tmp_path / "whole", tiny_model, 4, save_every=1)

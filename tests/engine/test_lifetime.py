@@ -29,6 +29,7 @@ def step(trainer: tinker.TrainingClient) -> tuple[float, list[list[int]]]:
     return loss, [list(f.result().sequences[0].tokens) for f in futures]
 
 
+@pytest.mark.slow
 def test_a_killed_server_is_resumed_exactly(tiny_model: Path, tmp_path: Path) -> None:
     """kill -9 in the middle; a new server on the same folder continues bit by bit, samples included."""
     with local_engine(checkpoints=tmp_path) as engine:
@@ -67,12 +68,14 @@ def test_the_environment_is_put_back(tiny_model: Path, tmp_path: Path, monkeypat
     assert not engine.is_healthy()
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="ended with status"):
         start_engine({"nothing": tmp_path}, checkpoints=tmp_path / "ck", log=tmp_path / "log")
     assert "config.json" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_the_server_does_not_outlive_its_parent(end: signal.Signals, tmp_path: Path) -> None:
     """Neither kill -9 nor Ctrl-C of the parent leaves a server behind."""

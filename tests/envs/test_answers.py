@@ -5,7 +5,7 @@ import importlib
 import pkgutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import scisci_gym.envs
@@ -146,7 +146,6 @@ ENVS = [
 
 
 @given(ANSWERS)
-@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_text_makes_a_parser_or_a_reward_raise_or_leave_its_range(text):
     inside = answer_text(text)
     assert inside is None or inside in text

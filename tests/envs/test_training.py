@@ -5,7 +5,6 @@ import json
 import multiprocessing
 import os
 import pickle
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -18,13 +17,10 @@ from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 from tinker_cookbook.rl.rollouts import do_group_rollout, set_rollout_executor
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from scisci_gym import Paper, make, spec, specs
+from scisci_gym import Paper, spec, specs
 from scisci_gym.datasets.store import save_dataset
-from scisci_gym.engine import local_engine
-from scisci_gym.engine.init_model import init_model
 from scisci_gym.envs.adversarial import AdversarialDisruptionEnv
 from scisci_gym.envs.challengers import TinkerChallenger
-from scisci_gym.envs.episodes import run_sync
 from scisci_gym.envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
 from scisci_gym.envs.samples import sample_papers
 
@@ -34,37 +30,18 @@ RATE = {"disruption-selfplay-v0": "objector_format_valid"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """A dataset of the built-in papers and a model of a few thousand weights; what it writes does not matter here."""
+def folder(tiny_model, tmp_path_factory) -> Path:
+    """A dataset of the built-in papers, and the tiny model: what it writes does not matter here."""
     folder = tmp_path_factory.mktemp("training")
     papers = sample_papers()
     save_dataset(folder / "data", {"train": papers, "validation": papers, "test": papers})
-    prompts = []
-    for env_id in ENVS:
-        for example in spec(env_id).examples(papers):
-            prompts.append(str(run_sync(make(env_id, *example, prompt="short").initial_observation())[0]["content"]))
-    words = ("disruptive", "consolidating", "neutral", "answer")
-    answers = tuple(f"<answer>{label}</answer>" for label in words[:3])
-    init_model(
-        folder / "model",
-        prompts,
-        answers=answers,
-        whole_words=words,
-        steps=25,
-        batch_size=8,
-        vocab_size=400,
-        hidden_size=32,
-        intermediate_size=64,
-        max_positions=1024,
-        progress=False,
-    )
+    (folder / "model").symlink_to(tiny_model)
     return folder
 
 
-@pytest.fixture(scope="module")
-def engine(folder):
-    with local_engine({"tiny": folder / "model"}, checkpoints=folder / "checkpoints") as running:
-        yield running
+@pytest.fixture(autouse=True)
+def _environment(engine):
+    os.environ.update(engine.environment)
 
 
 def run(env_id: str, folder: Path, log_path: Path, steps: int = 3) -> list[dict[str, float]]:
@@ -113,14 +90,13 @@ def check(env_id: str, logged: list[dict[str, float]], steps: int = 3) -> None:
 
 
 @pytest.mark.parametrize("env_id", ENVS)
-def test_three_steps(env_id, folder, engine, tmp_path):
-    os.environ.update(engine.environment)
+def test_three_steps(env_id, folder, tmp_path):
     check(env_id, run(env_id, folder, tmp_path))
 
 
-def test_three_steps_of_each_with_spawned_rollout_workers(folder, engine, tmp_path):
+@pytest.mark.slow
+def test_three_steps_of_each_with_spawned_rollout_workers(folder, tmp_path):
     """One pool for all environments: starting a worker takes longer than the steps do."""
-    os.environ.update(engine.environment)
     with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
         set_rollout_executor(pool)
         try:
@@ -152,35 +128,7 @@ def group_of(folder: Path, size: int, **options) -> SciSciGroupBuilder:
     return SciSciGroupBuilder("disruption-adversarial-v0", example, "qwen3_instruct", model, size, options)
 
 
-def test_the_environment_takes_less_than_a_hundredth_of_a_rollout(folder, engine, monkeypatch):
-    """Time inside the message environment against the wall time of the rollouts that it is part of."""
-    os.environ.update(engine.environment)
-    env_class, spent = spec("disruption-adversarial-v0"), []
-
-    def timed(method):
-        async def run(*arguments):
-            start = time.perf_counter()
-            result = await method(*arguments)
-            spent.append(time.perf_counter() - start)
-            return result
-
-        return run
-
-    for name in ("initial_observation", "step"):
-        monkeypatch.setattr(env_class, name, timed(getattr(env_class, name)))
-    policy = Answers(str(folder / "model"), max_tokens=10)
-    asyncio.run(do_group_rollout(group_of(folder, 2), policy))  # loads the tokenizer and opens the connection
-    spent.clear()
-    start = time.perf_counter()
-    group = asyncio.run(do_group_rollout(group_of(folder, 16), policy))
-    whole = time.perf_counter() - start
-    assert {len(trajectory.transitions) for trajectory in group.trajectories_G} == {2}
-    assert len(spent) == 16 * 3
-    assert sum(spent) < whole / 100, f"{sum(spent):.4f} s of {whole:.2f} s"
-
-
-def test_a_model_on_the_engine_can_be_the_challenger(folder, engine):
-    os.environ.update(engine.environment)
+def test_a_model_on_the_engine_can_be_the_challenger(folder):
     model = str(folder / "model")
     challenger = TinkerChallenger("qwen3_instruct", model, base_model=model, max_tokens=8)
     group = asyncio.run(do_group_rollout(group_of(folder, 2, challenger=challenger), Answers(model, max_tokens=2)))

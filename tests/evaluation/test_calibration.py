@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
@@ -20,7 +20,6 @@ def forecasts(seed: int, n: int, kinds: int) -> tuple[np.ndarray, np.ndarray]:
     return stated, np.minimum(truth, kinds - 1)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(20, 80), st.integers(2, 4))
 def test_scores_equal_scikit_learn(seed: int, n: int, kinds: int) -> None:
     stated, truth = forecasts(seed, n, kinds)
@@ -55,7 +54,6 @@ def test_scores_equal_scikit_learn(seed: int, n: int, kinds: int) -> None:
         assert areas.ordinal_auroc.value == pytest.approx(np.mean(pairs))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 3)), min_size=2, max_size=30))
 def test_weighted_area_with_ties_equals_scikit_learn(rows: list[tuple[int, bool, int]]) -> None:
     scores, positive, weights = (np.array(column) for column in zip(*rows, strict=True))
@@ -122,6 +120,7 @@ def test_a_rare_event_has_bins_of_its_own_probability() -> None:
     assert (found.bins[0].observed_low, found.bins[0].observed_high) == pytest.approx(wilson, abs=5e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["brier", "log_score", "auroc", "ece"])
 def test_intervals_cover_at_the_stated_rate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A forecaster that is too sure of itself, against its score on 200,000 forecasts."""

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
@@ -14,7 +14,6 @@ LABELS = ["a", "b", "c"]
 ANSWER = st.sampled_from([*LABELS, ""])
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(LABELS), ANSWER, ANSWER), min_size=1, max_size=50))
 def test_differences_equal_those_of_scikit_learn(rows: list[tuple[str, str, str]]) -> None:
     truth, first, second = (list(column) for column in zip(*rows, strict=True))
@@ -31,7 +30,6 @@ def test_differences_equal_those_of_scikit_learn(rows: list[tuple[str, str, str]
     assert sum(parts) == found.n == len(rows)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_mcnemar_is_the_two_sided_binomial_test(first: int, second: int) -> None:
     """Twice the smaller tail of a fair coin over the examples that only one gets right, by its definition."""
@@ -55,6 +53,7 @@ def test_equal_answers_differ_by_nothing() -> None:
     assert (difference.value, difference.low, difference.high) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_at_the_stated_rate() -> None:
     """Two correlated sets of answers, right with 0.7 and 0.6: the interval holds 0.1 about 95 times of 100."""
     rng = np.random.default_rng(5)

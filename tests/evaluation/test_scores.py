@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef
 from sklearn.utils.class_weight import compute_sample_weight
@@ -14,7 +14,6 @@ LABELS = ["a", "b", "c"]
 
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes:UserWarning")
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, ""])), min_size=1, max_size=60))
 def test_equal_to_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     truth, predicted = [t for t, _ in pairs], [p for _, p in pairs]
@@ -49,6 +48,7 @@ def test_a_constant_answer_gets_what_theory_says() -> None:
     assert ours.mcc.value == 0
 
 
+@pytest.mark.slow
 def test_intervals_cover_at_the_stated_rate() -> None:
     """Uneven classes, answers with known probabilities: each interval holds the score of endless answers about 95 times
     of 100."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.disruption import cd_index, disruption_counts
@@ -26,7 +26,6 @@ def random_graph(papers=400, citations=4000, seed=0):
     return CitationGraph.from_edges(citing, cited, rng.integers(1990, 2000, papers))
 
 
-@settings(max_examples=150, deadline=None)
 @given(values)
 def test_shares_equal_counting(pairs):
     x, group = np.array([v for v, _ in pairs], float), [g for _, g in pairs]

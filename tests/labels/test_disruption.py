@@ -7,7 +7,7 @@ from pathlib import Path
 import cdindex
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.disruption import cd_index, disruption_counts
@@ -77,13 +77,11 @@ def test_worked_graph():
     assert (n_i[4], n_j[4], n_k[4]) == (3, 2, 1)
 
 
-@settings(max_examples=300, deadline=None)
 @given(graphs(), st.integers(1, 12))
 def test_equals_cdindex(graph, window):
     assert equal(cd_index(graph, window), with_cdindex(graph, window))
 
 
-@settings(max_examples=200, deadline=None)
 @given(graphs(), windows)
 def test_family_equals_the_definition(graph, window):
     network = graph.to_networkx()
@@ -105,7 +103,6 @@ def test_family_equals_the_definition(graph, window):
         assert equal(di_l(graph, least, window), wanted)
 
 
-@settings(max_examples=60, deadline=None)
 @given(graphs(), st.integers(1, 14))
 def test_trajectory_is_cd_at_every_window(graph, years):
     trajectory = cd_trajectory(graph, years)

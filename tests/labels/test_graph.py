@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.graph import CitationGraph
@@ -23,7 +23,6 @@ def arrays(edges):
     return [a for a, _ in edges], [b for _, b in edges]
 
 
-@settings(max_examples=200, deadline=None)
 @given(edge_lists(), st.integers(1, 3))
 def test_rows_hold_the_distinct_known_edges_both_ways(given_graph, threads):
     edges, years = given_graph
@@ -72,7 +71,6 @@ def test_arrays_are_read_only():
         graph.ref_indices[0] = 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(edge_lists(), st.sampled_from([1, 40, 1 << 20]), st.booleans())
 def test_built_in_passes_equals_built_in_memory(tmp_path_factory, given_graph, memory, text):
     edges, years = given_graph

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
@@ -121,7 +121,6 @@ def years_of_lists(draw):
     return one_year_graph(lists, cited_years), np.array(venues + [-1] * len(lists))
 
 
-@settings(max_examples=80, deadline=None)
 @given(years_of_lists(), st.sampled_from(["shuffle", "switch"]), st.integers(2, 12), st.integers(0, 3))
 def test_equals_brute_force_over_the_same_networks(case, null, samples, seed):
     graph, venues = case
@@ -147,7 +146,6 @@ def test_equals_brute_force_over_the_same_networks(case, null, samples, seed):
         np.testing.assert_allclose([result.z10[paper], result.z_median[paper]], wanted, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=80, deadline=None)
 @given(years_of_lists(), st.integers(0, 5))
 def test_null_networks_keep_what_they_must(case, seed):
     graph, venues = case

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.commonness import commonness
@@ -31,7 +31,6 @@ def venue_pairs_of(graph, venues, paper):
     return [tuple(sorted(pair)) for pair in itertools.combinations(known, 2)]
 
 
-@settings(max_examples=120, deadline=None)
 @given(graphs_with_venues())
 def test_commonness_equals_its_definition(case):
     graph, venues = case
@@ -52,7 +51,6 @@ def test_commonness_equals_its_definition(case):
             assert ours[p] == pytest.approx(wanted, abs=1e-9, nan_ok=True)
 
 
-@settings(max_examples=120, deadline=None)
 @given(graphs_with_venues(), st.integers(1, 3), st.integers(0, 3))
 def test_first_pairs_equal_their_definition(case, history, reuse):
     graph, venues = case
@@ -102,7 +100,6 @@ def test_the_least_cited_venues_are_those_with_the_fewest_references():
     assert first_pairs(graph, venues, skip_least_cited=0.5).n_new[9] == 0
 
 
-@settings(max_examples=60, deadline=None)
 @given(graphs_with_venues(), st.lists(st.integers(0, 2**63 - 1), min_size=5, max_size=5, unique=True))
 def test_venues_may_have_any_numbers(case, numbers):
     """Integer OpenAlex ids, and larger ones: what counts is which papers share a venue."""
@@ -117,7 +114,6 @@ def test_venues_may_have_any_numbers(case, numbers):
     assert all(np.array_equal(*both, equal_nan=True) for both in zip(plain, other, strict=True))
 
 
-@settings(max_examples=120, deadline=None)
 @given(graphs_with_venues())
 def test_sleeping_beauty_equals_its_definition(case):
     graph, _ = case
@@ -138,7 +134,6 @@ def test_sleeping_beauty_equals_its_definition(case):
         assert gaps[awakening[p]] == pytest.approx(max(gaps))
 
 
-@settings(max_examples=60, deadline=None)
 @given(graphs_with_venues(), st.integers(1, 6))
 def test_citations_by_age_equal_counting(case, age):
     graph, _ = case

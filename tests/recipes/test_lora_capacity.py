@@ -10,19 +10,19 @@ from scisci_gym.engine.service import local_engine
 from scisci_gym.recipes.lora_capacity import LoraCapacity, lora_parameters
 
 
-def test_parameters_are_those_of_the_adapter_that_the_engine_writes(model: Path, tmp_path: Path) -> None:
+def test_parameters_are_those_of_the_adapter_that_the_engine_writes(tiny_model: Path, tmp_path: Path) -> None:
     import tinker
 
-    with local_engine({}, checkpoints=tmp_path, log=tmp_path / "log"):
+    with local_engine({}, checkpoints=tmp_path, process=False):
         service = tinker.ServiceClient()
-        service.create_lora_training_client(base_model=str(model), rank=3).save_weights_for_sampler("x").result()
+        service.create_lora_training_client(base_model=str(tiny_model), rank=3).save_weights_for_sampler("x").result()
     found = 0
     (adapter,) = tmp_path.rglob("adapter_model.safetensors")
     with safe_open(adapter, "pt") as tensors:
         for name in tensors.keys():  # noqa: SIM118  (not a mapping)
             shape = tensors.get_slice(name).get_shape()
             found += shape[0] * shape[1]
-    assert lora_parameters(str(model), 3) == found
+    assert lora_parameters(str(tiny_model), 3) == found
 
 
 def test_models_that_the_cookbook_knows_are_looked_up() -> None:

@@ -33,18 +33,18 @@ def texts(model: Path, env: str) -> list[tuple[str, str, str]]:
     return [(decode(pair.prompt), decode(pair.chosen), decode(pair.rejected)) for pair in pairs]
 
 
-def test_the_right_label_is_chosen_and_a_wrong_one_rejected(model: Path) -> None:
-    for paper, (prompt, chosen, rejected) in zip(PAPERS, texts(model, "disruption-v0"), strict=True):
+def test_the_right_label_is_chosen_and_a_wrong_one_rejected(tiny_model: Path) -> None:
+    for paper, (prompt, chosen, rejected) in zip(PAPERS, texts(tiny_model, "disruption-v0"), strict=True):
         assert paper.title in prompt
         assert f"<answer>{paper.disruption_label}</answer>" in chosen
         assert f"<answer>{paper.disruption_label}</answer>" not in rejected
         assert rejected.count("<answer>") == 1
 
 
-def test_under_challenge_neither_holding_nor_flipping_is_preferred_as_such(model: Path) -> None:
+def test_under_challenge_neither_holding_nor_flipping_is_preferred_as_such(tiny_model: Path) -> None:
     """Held against flipped where the first answer was right, revised against held where it was wrong."""
     conduct: Counter[str] = Counter()
-    for paper, (prompt, chosen, rejected) in zip(PAPERS, texts(model, "disruption-adversarial-v0"), strict=True):
+    for paper, (prompt, chosen, rejected) in zip(PAPERS, texts(tiny_model, "disruption-adversarial-v0"), strict=True):
         first = prompt.split("<answer>")[1].split("</answer>")[0]
         assert f"<answer>{paper.disruption_label}</answer>" in chosen
         if first == paper.disruption_label:
@@ -58,9 +58,9 @@ def test_under_challenge_neither_holding_nor_flipping_is_preferred_as_such(model
 
 
 @pytest.mark.parametrize("env", ["cd-forecast-v0", "disruption-selfplay-v0"])
-def test_environments_without_such_pairs_say_what_to_do(model: Path, env: str) -> None:
+def test_environments_without_such_pairs_say_what_to_do(tiny_model: Path, env: str) -> None:
     with pytest.raises(ValueError, match=r"sampled.*adversarial"):
-        asyncio.run(gold_pairs(env, EXAMPLES, {}, renderer_of("qwen3_instruct", str(model)), seed=0))
+        asyncio.run(gold_pairs(env, EXAMPLES, {}, renderer_of("qwen3_instruct", str(tiny_model)), seed=0))
 
 
 def trajectory(*steps: tuple[list[int], list[int]], reward: float) -> Trajectory:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.metrics import f1_score
@@ -15,7 +15,6 @@ ANSWERS = st.lists(st.sampled_from(("a", "b", "c", "")), min_size=12, max_size=1
 SEED_SDS = (0.0, 0.01, 0.03, 0.06, 0.1)
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from(LABELS), min_size=12, max_size=12), ANSWERS, ANSWERS)
 def test_scores_by_seed_are_those_of_scikit_learn(truth: list[str], one: list[str], other: list[str]) -> None:
     mean, by_seed = arm_scores(truth, [one, other], LABELS)
