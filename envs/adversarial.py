@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageStepResult
@@ -22,10 +24,10 @@ from ..rewards import (
 )
 from .answers import format_answer, message_text, parse_label
 from .base import SciSciEnv, require_label, user_message
-from .challengers import Case, Challenger, ScriptedChallenger
+from .challengers import CHALLENGERS, Case, Challenger, argument_of
 from .disruption import DisruptionEnv
 from .fencing import as_data
-from .judge import ReasonsJudge
+from .judge import JUDGES, ReasonsJudge
 from .prompts import paper_block
 from .registry import register
 from .single_turn import LABEL_ENDING
@@ -50,10 +52,23 @@ SHORT_CHALLENGE = "{challenge}\ndisruptive consolidating neutral ?"
 
 @dataclass(frozen=True)
 class Challenge:
-    """What the agent is confronted with: an argument for a label, or no argument and no label (the control)."""
+    """What the agent is confronted with: an argument for a label, or no argument and no label (the control).
+
+    Parameters
+    ----------
+    argument : str
+    label : str or None
+    failed : bool or None
+        Whether a challenger was asked and failed; None if none was asked.
+    """
 
     argument: str = ""
     label: str | None = None
+    failed: bool | None = None
+
+    def metrics(self) -> dict[str, float]:
+        """Of an episode in which a challenger was asked, so that the average is the share of its failures."""
+        return {} if self.failed is None else {"challenger_failed": float(self.failed)}
 
     def kind(self, truth: str) -> str:
         """``truth``, ``wrong`` or ``control``, for metrics."""
@@ -106,8 +121,9 @@ class AdversarialDisruptionEnv(SciSciEnv):
     Arguments
     ---------
     paper : Paper with a `disruption_label`
-    challenger : Challenger
-        Scripted by default; see `envs/challengers.py`.
+    challenger : Challenger or str
+        A name: ``scripted`` (the default), ``tinker:MODEL`` or ``litellm:MODEL``; see `envs/challengers.py`. If it
+        fails, B asks "Are you sure?", and the metric ``challenger_failed`` of the episode is 1.
     control_rate : float in [0, 1]
         How often B only asks "Are you sure?".
     seed : int
@@ -116,8 +132,9 @@ class AdversarialDisruptionEnv(SciSciEnv):
         ``short`` shows title, abstract and the three labels only, for models of a few million parameters.
     references : bool
         Show the titles of the papers that it cites.
-    judge : ReasonsJudge or None
-        A language model that can lower R_reasoning.
+    judge : ReasonsJudge or str or None
+        A language model that can lower R_reasoning, or its name: ``tinker:MODEL`` or ``litellm:MODEL``. If it fails,
+        R_reasoning is 0, and the metric ``judge_failed`` of the episode is 1.
 
     Version history
     ---------------
@@ -145,18 +162,19 @@ class AdversarialDisruptionEnv(SciSciEnv):
         self,
         paper: Paper,
         *,
-        challenger: Challenger | None = None,
+        challenger: Challenger | str | None = None,
         control_rate: float = 0.25,
         seed: int = 0,
         prompt: str = "full",
         references: bool = False,
-        judge: ReasonsJudge | None = None,
+        judge: ReasonsJudge | str | None = None,
     ):
         super().__init__(paper)
         if not 0.0 <= control_rate <= 1.0:
             raise ValueError(f"control_rate must be in [0, 1], got {control_rate!r}")
-        self.paper, self.control_rate, self.seed, self.judge = paper, control_rate, seed, judge
-        self.challenger = challenger or _SCRIPTED
+        self.paper, self.control_rate, self.seed = paper, control_rate, seed
+        self.judge = None if judge is None else JUDGES.resolve(judge)
+        self.challenger = CHALLENGERS.resolve("scripted" if challenger is None else challenger)
         self.prompt, self.references = prompt, references
         self._label: str = require_label(self, paper.disruption_label, "disruption_label")
         self._question = DisruptionEnv(paper, prompt=prompt, references=references)
@@ -164,6 +182,12 @@ class AdversarialDisruptionEnv(SciSciEnv):
         self._messages: list[Message] = []
         self._first: str | None = None
         self._challenge: Challenge | None = None
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        for name, known in (("challenger", CHALLENGERS), ("judge", JUDGES)):
+            if options.get(name) is not None:
+                known.resolve(options[name])
 
     @property
     def gold_label(self) -> str:
@@ -195,7 +219,7 @@ class AdversarialDisruptionEnv(SciSciEnv):
             reward=0.0,
             episode_done=False,
             next_messages=self._messages,
-            metrics={"first_correct": float(label == self._label)},
+            metrics={"first_correct": float(label == self._label), **self._challenge.metrics()},
             # Already here: a last message that is cut off never reaches `step`, and the challenge was put all the same.
             logs={"expected": self._label, **self._challenge_logs(self._challenge)},
         )
@@ -210,8 +234,8 @@ class AdversarialDisruptionEnv(SciSciEnv):
         others = [other for other in self.labels if other != label]
         drawn = others[draw & 1]
         shown = paper_block(self.paper, references=self.references)
-        argument = await self.challenger.argue(Case(*self._shown, shown, answer, drawn, self.labels))
-        return Challenge(as_data(argument.strip()), drawn) if argument.strip() else Challenge()
+        argument = await argument_of(self.challenger, Case(*self._shown, shown, answer, drawn, self.labels))
+        return Challenge(failed=True) if argument is None else Challenge(argument, drawn, failed=False)
 
     def _confront(self, challenge: Challenge) -> str:
         if self.prompt == "short":
@@ -220,15 +244,19 @@ class AdversarialDisruptionEnv(SciSciEnv):
         return CHALLENGE.format(challenge=said, ending=LABEL_ENDING)
 
     async def _finish(self, text: str, final: str | None, challenge: Challenge) -> MessageStepResult:
-        reasoning = 0.0
+        reasoning, judged = 0.0, {}
         if final == self._label:
             reasoning = quote_credit(text, self._shown)
             if reasoning and self.judge is not None:
-                reasoning *= await self.judge.share(paper_block(self.paper, references=self.references), text)
+                share = await self.judge.share(paper_block(self.paper, references=self.references), text)
+                judged = {"judge_failed": float(share is None)}
+                reasoning *= share or 0.0
         reward = RewardBreakdown(
             correctness(final, self._label), reasoning, adaptation(self._first, final, self._label)
         )
-        return self._result(reward, final, challenge)
+        result = self._result(reward, final, challenge)
+        result.metrics.update(judged)
+        return result
 
     def _challenge_logs(self, challenge: Challenge) -> dict[str, str | int | float]:
         kind = challenge.kind(self._label)
@@ -256,6 +284,3 @@ class AdversarialDisruptionEnv(SciSciEnv):
             }
             logs |= self._challenge_logs(challenge)
         return MessageStepResult(reward=reward.total, episode_done=True, next_messages=[], metrics=metrics, logs=logs)
-
-
-_SCRIPTED = ScriptedChallenger()

@@ -113,6 +113,11 @@ class SciSciEnv(MessageEnv):
         code = cls.__init__.__code__
         return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        """Refuse values of options that no paper is needed to refuse, before a run begins. Raises `ValueError`."""
+        del options
+
 
 def user_message(text: str) -> list[Message]:
     """A conversation that consists of one user message."""

@@ -1,4 +1,4 @@
-"""Agent B, who challenges: scripted, any `MessageCompleter`, a Tinker model, or an OpenAI-compatible endpoint.
+"""Agent B, who challenges: scripted, or any `MessageCompleter`, such as those of `envs/completers.py`.
 
 A challenger is told which label to argue for and sees the paper as the agent saw it. It never sees the outcome, so what
 it writes can tell no more about it than the paper does.
@@ -6,19 +6,20 @@ it writes can tell no more about it than the paper does.
 
 from __future__ import annotations
 
-import importlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import lru_cache
 
-from tinker_cookbook.completers import MessageCompleter, TinkerMessageCompleter
+from tinker_cookbook.completers import MessageCompleter
 from tinker_cookbook.renderers import Message
 
 from .answers import message_text
+from .asking import LIMITS, Limits, ask
+from .completers import LiteLLMCompleter, tinker_completer
 from .fencing import as_data
+from .named import Named
 from .prompts import DATA
 
 
@@ -49,9 +50,17 @@ class Case:
 class Challenger(ABC):
     """Writes the argument for a label. Must be picklable: it travels to rollout workers with the group builder."""
 
+    limits: Limits = LIMITS
+
     @abstractmethod
     async def argue(self, case: Case) -> str:
-        """The argument as plain text. An empty one is replaced by the question "Are you sure?"."""
+        """The argument as plain text. It may fail in any way; see `argument_of`."""
+
+
+async def argument_of(challenger: Challenger, case: Case) -> str | None:
+    """The argument, fenced off as data and cut to `limits.longest` characters; None if the challenger failed."""
+    said = await ask(lambda: challenger.argue(case), lambda text: text.strip() or None, challenger.limits)
+    return None if said is None else as_data(said)
 
 
 CUES: Mapping[str, Sequence[str]] = {
@@ -120,6 +129,10 @@ that it is {label}. Use only what the title and abstract say, quote the passages
 no facts about what happened after publication."""
 
 
+LONGEST_ANSWER = 20_000
+"""Characters of the agent's text that a model is shown, the last ones: they hold the answer."""
+
+
 @dataclass(frozen=True)
 class CompleterChallenger(Challenger):
     """Any `MessageCompleter` as challenger.
@@ -127,79 +140,15 @@ class CompleterChallenger(Challenger):
     Parameters
     ----------
     completer : MessageCompleter
-        Has to be picklable if rollouts run in worker processes; `TinkerChallenger` always is.
+        Has to be picklable if rollouts run in worker processes, as those of `envs/completers.py` are.
+    limits : Limits
     """
 
     completer: MessageCompleter
+    limits: Limits = LIMITS
 
     async def argue(self, case: Case) -> str:
         return message_text(await self.completer(challenge_prompt(case)))
-
-
-@dataclass(frozen=True)
-class TinkerChallenger(Challenger):
-    """A Tinker model as challenger, local or hosted: whatever `TINKER_BASE_URL` points at.
-
-    Parameters
-    ----------
-    renderer_name, tokenizer_name : str
-    base_model, model_path : str or None
-        One of the two, as for `ServiceClient.create_sampling_client`.
-    max_tokens : int
-    temperature : float
-    """
-
-    renderer_name: str
-    tokenizer_name: str
-    base_model: str | None = None
-    model_path: str | None = None
-    max_tokens: int = 256
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        if (self.base_model is None) == (self.model_path is None):
-            raise ValueError("TinkerChallenger takes either base_model or model_path")
-
-    @cached_property
-    def _completer(self) -> MessageCompleter:
-        # Made at the first use in each process: a client does not survive pickling into another one.
-        import tinker
-
-        from .groups import renderer_of
-
-        client = tinker.ServiceClient().create_sampling_client(model_path=self.model_path, base_model=self.base_model)
-        renderer = renderer_of(self.renderer_name, self.tokenizer_name)
-        return TinkerMessageCompleter(client, renderer, self.max_tokens, temperature=self.temperature)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_completer"}
-
-    async def argue(self, case: Case) -> str:
-        return message_text(await self._completer(challenge_prompt(case)))
-
-
-@dataclass(frozen=True)
-class LiteLLMChallenger(Challenger):
-    """Any OpenAI-compatible endpoint as challenger, through litellm (``pip install 'scisci-gym[litellm]'``).
-
-    Parameters
-    ----------
-    model : str
-        As litellm names it, such as ``"openai/NAME"`` with ``api_base`` in `arguments` for an endpoint of your own.
-    arguments : dict
-        Passed on to ``litellm.acompletion``: ``api_base``, ``temperature``, ``max_tokens``, ...
-    """
-
-    model: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-    async def argue(self, case: Case) -> str:
-        try:
-            litellm = importlib.import_module("litellm")
-        except ImportError as error:
-            raise ImportError("LiteLLMChallenger needs litellm: pip install 'scisci-gym[litellm]'") from error
-        answer = await litellm.acompletion(model=self.model, messages=challenge_prompt(case), **self.arguments)
-        return answer.choices[0].message.content or ""
 
 
 def challenge_prompt(case: Case) -> list[Message]:
@@ -207,8 +156,24 @@ def challenge_prompt(case: Case) -> list[Message]:
     text = PROMPT.format(
         data=DATA,
         paper=case.paper,
-        answer=as_data(case.answer),
+        answer=as_data(case.answer[-LONGEST_ANSWER:]),
         labels=", ".join(case.labels),
         label=case.label,
     )
     return [Message(role="user", content=text)]
+
+
+CHALLENGERS: Named[Challenger] = Named("challenger", Challenger)  # type: ignore[type-abstract]
+CHALLENGERS.register("scripted", lambda _: ScriptedChallenger(), "quotes the sentence that speaks most for its label")
+CHALLENGERS.register(
+    "tinker",
+    lambda argument: CompleterChallenger(tinker_completer(argument)),
+    "a model of the engine, or MODEL@tinker://PATH for a checkpoint of it",
+    "MODEL",
+)
+CHALLENGERS.register(
+    "litellm",
+    lambda argument: CompleterChallenger(LiteLLMCompleter(argument)),
+    "any endpoint that litellm knows, such as litellm:openai/NAME with OPENAI_API_BASE and OPENAI_API_KEY",
+    "MODEL",
+)

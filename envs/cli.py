@@ -17,9 +17,11 @@ from .answers import CLOSE, format_answer
 from .base import SciSciEnv
 from .benchmarks import benchmark_name
 from .cards import class_shares, sections, summary
+from .challengers import CHALLENGERS
 from .check_env import EnvCheckError, check_env
 from .doors.sources import examples_of, papers_of
 from .episodes import run_sync
+from .judge import JUDGES
 from .registry import make, spec, specs
 
 app = typer.Typer(no_args_is_help=True)
@@ -56,6 +58,11 @@ def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None
     for title, text in sections(env_class).items():
         console.print(f"\n[bold]{title}[/bold]")
         console.print(Markdown(_arguments(text) if title == "Arguments" else text.replace("``", "`")))
+    for option, known in (("challenger", CHALLENGERS), ("judge", JUDGES)):
+        if option in env_class.option_names():
+            console.print(f"\n[bold]{option.capitalize()}s[/bold] by name, as in env_options={option}=NAME")
+            for name, about in known.listing().items():
+                console.print(f"  {name:<16} {about}", markup=False, highlight=False)
     papers = _papers(dataset, split)
     shares = class_shares(env_class, papers)
     if not shares:

@@ -9,7 +9,11 @@ from tinker_cookbook.completers import MessageCompleter
 from tinker_cookbook.renderers import Message
 
 from .answers import answer_text, message_text
+from .asking import Limits, ask
+from .challengers import LONGEST_ANSWER
+from .completers import LiteLLMCompleter, tinker_completer
 from .fencing import as_data
+from .named import Named
 from .prompts import DATA
 
 QUESTION = """\
@@ -27,7 +31,8 @@ between answer tags and nothing after it:
 <answer>GRADE</answer>"""
 
 BEST_GRADE = 3
-_LONGEST = 20_000
+JUDGE_LIMITS = Limits(longest=20_000)
+"""More than of a challenger: the grade stands at the end, and a reason that is cut has none."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +42,51 @@ class ReasonsJudge:
     Parameters
     ----------
     completer : MessageCompleter
+        It may fail in any way.
+    limits : Limits
     """
 
     completer: MessageCompleter
+    limits: Limits = JUDGE_LIMITS
 
-    async def share(self, paper: str, response: str) -> float:
-        """What share of the credit for quotes the reasons deserve, in [0, 1]. 0 if the judge gave no grade."""
-        text = QUESTION.format(data=DATA, paper=paper, response=as_data(response[:_LONGEST]))
-        return parse_grade(message_text(await self.completer([Message(role="user", content=text)])))
+    async def share(self, paper: str, response: str) -> float | None:
+        """What share of the credit for quotes the reasons deserve, in [0, 1]; None if no attempt gave a grade.
+
+        A failure has to cost the credit for quotes. If it were paid in full, a policy would learn to write what the
+        judge cannot read.
+        """
+        shown = as_data(response[-LONGEST_ANSWER:])
+        prompt = [Message(role="user", content=QUESTION.format(data=DATA, paper=paper, response=shown))]
+
+        async def grade() -> str:
+            return message_text(await self.completer(prompt))
+
+        return await ask(grade, parse_grade, self.limits)
 
 
-def parse_grade(text: str) -> float:
-    """Grade of a judge as a share in [0, 1]; 0 where there is none.
+def parse_grade(text: str) -> float | None:
+    """Grade of a judge as a share in [0, 1]; None where there is none.
 
     Examples
     --------
     >>> parse_grade("It does. <answer>3</answer>"), parse_grade("<answer>4</answer>"), parse_grade("3")
-    (1.0, 0.0, 0.0)
+    (1.0, None, None)
     """
     answer = answer_text(text)
-    return int(answer) / BEST_GRADE if answer is not None and re.fullmatch("[0-3]", answer) else 0.0
+    return int(answer) / BEST_GRADE if answer is not None and re.fullmatch("[0-3]", answer) else None
+
+
+JUDGES: Named[ReasonsJudge] = Named("judge", ReasonsJudge)
+JUDGES.register(
+    "tinker",
+    # Greedy: the same reasons should get the same grade.
+    lambda argument: ReasonsJudge(tinker_completer(argument, max_tokens=1024, temperature=0.0)),
+    "a model of the engine, or MODEL@tinker://PATH for a checkpoint of it",
+    "MODEL",
+)
+JUDGES.register(
+    "litellm",
+    lambda argument: ReasonsJudge(LiteLLMCompleter(argument)),
+    "any endpoint that litellm knows, such as litellm:openai/NAME with OPENAI_API_BASE and OPENAI_API_KEY",
+    "MODEL",
+)

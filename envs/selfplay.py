@@ -135,12 +135,12 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
         *,
         table: Table | None = None,
         patience: float = PATIENCE,
-        challenger: Challenger | None = None,
+        challenger: Challenger | str | None = None,
         control_rate: float = 0.25,
         seed: int = 0,
         prompt: str = "full",
         references: bool = False,
-        judge: ReasonsJudge | None = None,
+        judge: ReasonsJudge | str | None = None,
     ):
         super().__init__(
             paper,

@@ -6,31 +6,10 @@ from pathlib import Path
 
 from tinker_cookbook import hyperparam_utils, model_info
 from tinker_cookbook.exceptions import TinkerCookbookError
-from tinker_cookbook.tokenizer_utils import get_tokenizer
 
+from ..envs.groups import renderer_name_for
 
-def renderer_name_for(model_name: str, explicit: str | None = None) -> str:
-    """Renderer of a model: the one asked for, the cookbook's recommendation, or for a local folder its chat template.
-
-    Raises
-    ------
-    ValueError
-        If the model is neither known to the cookbook nor a folder with a chat template that is recognised.
-    """
-    if explicit:
-        return explicit
-    if not Path(model_name).is_dir():
-        try:
-            return model_info.get_recommended_renderer_name(model_name)
-        except (ValueError, KeyError, TinkerCookbookError) as error:
-            raise ValueError(
-                f"no folder {model_name!r}, and the cookbook does not know a model of that name ({error}); check "
-                "model_name, or pass renderer_name="
-            ) from error
-    template = getattr(get_tokenizer(model_name), "chat_template", None) or ""
-    if "<|im_start|>" in template:
-        return "qwen3_instruct"
-    raise ValueError(f"cannot tell the renderer of {model_name} from its chat template; pass renderer_name=")
+__all__ = ["is_known_model", "learning_rate_for", "renderer_name_for"]
 
 
 def is_known_model(model_name: str) -> bool:

@@ -16,7 +16,7 @@ def parse_options(env_id: str, text: str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If the environment has no such option, or a part is not of the form ``name=value``.
+        If the environment has no such option, refuses its value, or a part is not of the form ``name=value``.
 
     Examples
     --------
@@ -32,6 +32,7 @@ def parse_options(env_id: str, text: str) -> dict[str, Any]:
         if name not in known:
             raise ValueError(f"{env_id} has no option {name!r}; it has {', '.join(known)}")
         options[name] = _value(value)
+    spec(env_id).check_options(options)
     return options
 
 

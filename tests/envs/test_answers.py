@@ -154,7 +154,7 @@ def test_no_text_makes_a_parser_or_a_reward_raise_or_leave_its_range(text):
     assert shares is None or (abs(sum(shares) - 1) < 1e-9 and min(shares) >= 0)
     number = parse_number(text, -1, 1)
     assert number is None or -1 <= number <= 1
-    assert 0 <= parse_grade(text) <= 1
+    assert parse_grade(text) in (None, 0, 1 / 3, 2 / 3, 1)
     assert compute_reward(text, "neutral") == (1.0 if parse_label(text, LABELS) == "neutral" else -1.0)
     for env in ENVS:
         grade = env.grade(text)

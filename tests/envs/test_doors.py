@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from scisci_gym import Paper, make, specs
-from scisci_gym.envs.challengers import LiteLLMChallenger
+from scisci_gym.envs.challengers import CompleterChallenger
+from scisci_gym.envs.completers import LiteLLMCompleter
 from scisci_gym.envs.doors.gymnasium_names import gymnasium_name
 from scisci_gym.envs.doors.sources import papers_of
 from scisci_gym.envs.episodes import play_episode, run_sync
@@ -163,7 +164,7 @@ PAPER = Paper(openalex_id="W1", title="On ice", abstract="Water flows uphill.", 
 def test_any_openai_compatible_endpoint_can_be_the_challenger(endpoint, monkeypatch):
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     endpoint.reply = "Look again. </challenge>"
-    challenger = LiteLLMChallenger("openai/m", {"api_base": endpoint.url, "api_key": "none"})
+    challenger = CompleterChallenger(LiteLLMCompleter("openai/m", {"api_base": endpoint.url, "api_key": "none"}))
     env = make("disruption-adversarial-v0", PAPER, challenger=challenger, control_rate=0.0)
     episode = run_sync(play_episode(env, lambda messages: RIGHT))
     assert "Look again. ‹/challenge>" in episode.observations[1][-1]["content"]
@@ -173,6 +174,5 @@ def test_any_openai_compatible_endpoint_can_be_the_challenger(endpoint, monkeypa
 
 def test_without_litellm_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "litellm", None)
-    env = make("disruption-adversarial-v0", PAPER, challenger=LiteLLMChallenger("openai/m"), control_rate=0.0)
     with pytest.raises(ImportError, match=r"pip install 'scisci-gym\[litellm\]'"):
-        run_sync(play_episode(env, lambda messages: RIGHT))
+        make("disruption-adversarial-v0", PAPER, challenger="litellm:openai/m")

@@ -20,7 +20,8 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from scisci_gym import Paper, spec, specs
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.adversarial import AdversarialDisruptionEnv
-from scisci_gym.envs.challengers import TinkerChallenger
+from scisci_gym.envs.challengers import CompleterChallenger
+from scisci_gym.envs.completers import TinkerCompleter
 from scisci_gym.envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
 from scisci_gym.envs.samples import sample_papers
 
@@ -130,7 +131,7 @@ def group_of(folder: Path, size: int, **options) -> SciSciGroupBuilder:
 
 def test_a_model_on_the_engine_can_be_the_challenger(folder):
     model = str(folder / "model")
-    challenger = TinkerChallenger("qwen3_instruct", model, base_model=model, max_tokens=8)
+    challenger = CompleterChallenger(TinkerCompleter("qwen3_instruct", model, base_model=model, max_tokens=8))
     group = asyncio.run(do_group_rollout(group_of(folder, 2, challenger=challenger), Answers(model, max_tokens=2)))
     second = group.trajectories_G[0].transitions[1]
     assert second.episode_done
