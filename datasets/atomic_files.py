@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,34 @@ def write_text_atomically(path: str | Path, text: str) -> Path:
 def write_json_atomically(path: str | Path, value: Any) -> Path:
     """`write_text_atomically` of indented JSON. What JSON does not know is written as its text."""
     return write_text_atomically(path, json.dumps(value, indent=2, default=str) + "\n")
+
+
+def drop_torn_lines(path: str | Path, keep: Callable[[Any], bool] = lambda value: True) -> int:
+    """Take out of a file of JSON lines what a killed writer left behind, before somebody appends to it or reads it.
+
+    These are a last line without its end, which would swallow the line that is appended to it, lines that are not JSON,
+    and values that `keep` does not want. A file without any is not touched; another one is replaced atomically.
+
+    Returns
+    -------
+    int
+        Lines that were dropped; 0 where there is no file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        return 0
+    lines = path.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n") and _is_wanted(line, keep)]
+    if len(whole) < len(lines):
+        write_text_atomically(path, b"".join(whole).decode())
+    return len(lines) - len(whole)
+
+
+def _is_wanted(line: bytes, keep: Callable[[Any], bool]) -> bool:
+    try:
+        return keep(json.loads(line))
+    except ValueError:
+        return False
 
 
 # POSIX record locks (`lockf`) belong to a process: the system lets go of them when it dies, and a forked worker that

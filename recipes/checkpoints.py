@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinker_cookbook import checkpoint_utils
 from tinker_cookbook.checkpoint_utils import CheckpointRecord
+from tinker_cookbook.stores.storage import storage_from_uri
+from tinker_cookbook.stores.training_store import TrainingRunStore
 
-from .evaluation.policy_scores import read_metrics
+from ..datasets.atomic_files import write_text_atomically
+from .monitoring.metrics_log import read_metrics
 
 CHECKPOINTS = "checkpoints.jsonl"
 # The loops of SFT and DPO number batches within an epoch; a row with one of these is one update.
@@ -45,7 +47,7 @@ def checkpoints(log_path: str | Path) -> list[Checkpoint]:
     updates = _updates(log_path)
     shift = int(any(SFT_METRIC in row for row in read_metrics(log_path)))
     found: dict[int, Checkpoint] = {}
-    for record in checkpoint_utils.load_checkpoints_file(str(log_path)):
+    for record in _records(log_path):
         if record.final or record.name == "final":
             step = updates if updates is not None else int(record.batch or 0)
         else:
@@ -90,10 +92,17 @@ def last_checkpoint(log_path: str | Path, kind: str = "state_path") -> str:
     FileNotFoundError
         If the folder holds no run, or the run has no such checkpoint.
     """
-    record = checkpoint_utils.get_last_checkpoint(str(log_path), required_key=kind)
-    if record is None:
+    found = [str(record.get(kind)) for record in _records(log_path) if record.has(kind)]
+    if not found:
         raise FileNotFoundError(f"{log_path} has no checkpoint with a {kind}; give the log_path of a finished run")
-    return str(record.get(kind))
+    return found[-1]
+
+
+def _records(log_path: str | Path) -> list[CheckpointRecord]:
+    """Records of `checkpoints.jsonl`. Unlike `checkpoint_utils.load_checkpoints_file`, the cookbook's store passes over
+    a line that is not whole: of a run that was killed, or that writes it at this moment.
+    """
+    return TrainingRunStore(storage_from_uri(str(log_path))).read_checkpoint_records()
 
 
 def chosen_checkpoint(log_path: str | Path) -> Checkpoint:
@@ -163,12 +172,10 @@ def _rewrite(log_path: str | Path, metric: str, settled: Callable[[CheckpointRec
     if not path.is_file():
         return
     logged = {int(row["step"]) for row in read_metrics(log_path) if metric in row}
-    records = checkpoint_utils.load_checkpoints_file(str(log_path))
+    records = _records(log_path)
     is_final = [bool(record.final) or not record.name.isdigit() for record in records]
     kept = [r.to_dict() if final else settled(r, logged) for r, final in zip(records, is_final, strict=True)]
-    aside = path.with_suffix(".part")
-    aside.write_text("".join(json.dumps(record) + "\n" for record in kept if record is not None))
-    aside.replace(path)
+    write_text_atomically(path, "".join(json.dumps(record) + "\n" for record in kept if record is not None))
 
 
 def _moved_on(record: CheckpointRecord, batches: int) -> dict:

@@ -16,7 +16,7 @@ from ..datasets.paper import Paper
 from ..envs.base import Example
 from ..envs.order import Order, Shuffled
 from ..envs.registry import make, spec
-from .evaluation.policy_scores import read_metrics
+from .monitoring.metrics_log import read_metrics
 
 Curriculum = Literal["none", "margin", "pass_rate"]
 PASS_RATES = "pass_rates.json"

@@ -23,7 +23,7 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from ..datasets.store import load_card
 from ..envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
 from .checkpoints import last_checkpoint, settle_rl_resume, state_path
-from .recipe_config import RecipeConfig
+from .recipe_config import RecipeConfig, folder_or_name
 from .running import Recipe
 from .validation import validation_builders
 
@@ -32,9 +32,9 @@ from .validation import validation_builders
 class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    teacher_model: str
+    teacher_model: str = chz.field(munger=folder_or_name)
     # A tinker:// path to sample from, or the log_path of the teacher's run; None for the base model.
-    teacher: str | None = None
+    teacher: str | None = chz.field(default=None, munger=folder_or_name)
     env_rewards: bool = False
     groups_per_batch: int = 32
     group_size: int = 4

@@ -25,6 +25,7 @@ from tinker_cookbook.supervised.common import datum_from_model_input_weights
 from tinker_cookbook.supervised.types import ChatDatasetBuilder, ChatDatasetBuilderCommonConfig, SupervisedDataset
 from tinker_cookbook.utils.lr_scheduling import LRSchedule
 
+from ..datasets.atomic_files import write_text_atomically
 from ..datasets.store import load_card, load_papers
 from ..envs.groups import SciSciGroupBuilder, renderer_of
 from ..envs.registry import spec
@@ -142,9 +143,7 @@ async def store_pairs(cfg: CLIConfig, start: str | None) -> None:
             SciSciGroupBuilder(cfg.env, example, renderer_name, cfg.model_name, size, options) for example in examples
         ]
         pairs = await sampled_pairs(builders, client, cfg.max_tokens)
-    aside = path.with_suffix(".part")
-    aside.write_text("".join(json.dumps(asdict(pair)) + "\n" for pair in pairs))
-    aside.replace(path)
+    write_text_atomically(path, "".join(json.dumps(asdict(pair)) + "\n" for pair in pairs))
 
 
 async def _train(cfg: CLIConfig, config: train_dpo.Config) -> None:

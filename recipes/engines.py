@@ -48,7 +48,8 @@ def open_engine(
     checkpoints : path
         Where a local engine keeps weights and its log; checkpoints of an earlier run are found there again.
     seed : int
-        Of a local engine's sampling.
+        Of a local engine's first weights and samples, for clients that name none; a recipe's run names its own
+        (`run_seed`).
     adapter, quantize : what a local engine trains, and how it holds the base model
 
     Raises
@@ -102,13 +103,12 @@ class EngineSwitch:
         self,
         choice: str | None,
         checkpoints: str | Path,
-        seed: int = 0,
         adapter: Adapter = "lora",
         quantize: Quantize = "none",
     ) -> None:
-        """Make an engine with these settings the open one; see `open_engine`."""
-        settings = (choice, str(checkpoints), seed, adapter, quantize)
+        """Make an engine with these settings the open one; see `open_engine`. Seeds come with the runs."""
+        settings = (choice, str(checkpoints), adapter, quantize)
         if settings != self._settings:
             self._stack.close()
-            self._stack.enter_context(open_engine(*settings))
+            self._stack.enter_context(open_engine(choice, checkpoints, adapter=adapter, quantize=quantize))
             self._settings = settings

@@ -9,7 +9,7 @@ import typer
 
 from ..datasets.command_errors import stop_on_bad_input
 from .checkpoints import chosen_checkpoint
-from .monitoring.run_record import read_run_record
+from .monitoring.run_record import read_run_record, require_folders
 
 
 def export(
@@ -67,6 +67,8 @@ def locate(checkpoint: str, checkpoints: Path | None) -> tuple[str, Path]:
     if "://" in checkpoint:
         return checkpoint, checkpoints or Path("runs/checkpoints")
     config = read_run_record(checkpoint)["config"]
+    if checkpoints is None:
+        require_folders(checkpoint, ["checkpoints"])
     path = chosen_checkpoint(checkpoint).sampler_path
     assert path is not None, "chosen_checkpoint returns one that can be sampled from"
     return path, checkpoints or Path(config["checkpoints"])

@@ -19,7 +19,7 @@ import numpy as np
 from ..envs.base import Example
 from ..envs.order import BalancedOrder, Order, Shuffled
 from ..envs.registry import make, spec
-from .evaluation.policy_scores import read_metrics
+from .monitoring.metrics_log import read_metrics
 
 Balance = Literal["off", "equal", "adaptive"]
 NAMED = "validation/predicted/"

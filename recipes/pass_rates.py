@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import tinker
 from tinker_cookbook.completers import TinkerTokenCompleter
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
+from ..datasets.atomic_files import write_json_atomically
 from ..datasets.store import load_papers
 from ..envs.groups import SciSciGroupBuilder
 from ..envs.registry import spec
@@ -65,6 +65,4 @@ async def measure_pass_rates(
         SciSciGroupBuilder(env_id, example, renderer_name, model_name, attempts, options) for example in examples
     ]
     rates = await asyncio.gather(*map(rate, builders))
-    aside = path.with_suffix(".part")
-    aside.write_text(json.dumps({example_key(e): r for e, r in zip(examples, rates, strict=True)}, indent=1) + "\n")
-    aside.replace(path)
+    write_json_atomically(path, {example_key(e): r for e, r in zip(examples, rates, strict=True)})

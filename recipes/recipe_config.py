@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import chz
@@ -12,19 +13,29 @@ from .models import learning_rate_for, renderer_name_for
 from .options import parse_options
 
 
+def _folder(config: Any, value: str) -> str:
+    """A folder by its absolute path, so that its run can be used from any working directory."""
+    return value if "://" in value else os.path.abspath(value)
+
+
+def folder_or_name(config: Any, value: str | None) -> str | None:
+    """A folder that is there by its absolute path; a name, such as a model's, as it is."""
+    return os.path.abspath(value) if value and os.path.isdir(value) else value
+
+
 @chz.chz
 class RecipeConfig:
-    """Options of every recipe; each field is a ``name=value`` argument."""
+    """Options of every recipe; each field is a ``name=value`` argument. Folders are stored by their absolute path."""
 
     # What to learn
     env: str = "disruption-v0"
     env_options: str = ""
-    dataset: str
+    dataset: str = chz.field(munger=_folder)
     # Who learns
-    model_name: str
+    model_name: str = chz.field(munger=folder_or_name)
     renderer_name: str | None = None
     # A tinker:// path, or the log_path of a run, whose best checkpoint on validation (or last one) is the start.
-    load_checkpoint_path: str | None = None
+    load_checkpoint_path: str | None = chz.field(default=None, munger=folder_or_name)
     lora_rank: int = 32
     # Local engine only. dora: weight-decomposed LoRA; with quantize=4bit (CUDA, bitsandbytes) it is QDoRA.
     adapter: Adapter = "lora"
@@ -40,9 +51,9 @@ class RecipeConfig:
     # What the run is to find out, for its EXPERIMENT.md; by default a sentence about the recipe and the environment.
     question: str = ""
     # Where, and what is kept
-    log_path: str
+    log_path: str = chz.field(munger=_folder)
     engine: str | None = None
-    checkpoints: str = "runs/checkpoints"
+    checkpoints: str = chz.field(default="runs/checkpoints", munger=_folder)
     # Weights & Biases, as the cookbook has it: needs `pip install wandb` and WANDB_API_KEY in the environment.
     wandb_project: str | None = None
     wandb_name: str | None = None

@@ -22,7 +22,7 @@ from .checkpoints import settle_rl_resume, state_path
 from .curriculum import Curriculum, CurriculumOrder
 from .label_balance import Balance, balanced_order
 from .pass_rates import measure_pass_rates
-from .recipe_config import RecipeConfig
+from .recipe_config import RecipeConfig, folder_or_name
 from .rollout_workers import Rollouts, rollout_executor
 from .running import Recipe
 from .validation import held_out_nll, validation_builders
@@ -41,7 +41,7 @@ class CLIConfig(RecipeConfig):
     num_substeps: int = 1
     # A penalty for leaving a reference: where training starts from, unless another checkpoint or run is named.
     kl_penalty_coef: float = 0.0
-    kl_reference_checkpoint: str | None = None
+    kl_reference_checkpoint: str | None = chz.field(default=None, munger=folder_or_name)
     remove_constant_reward_groups: bool = False
     # Which papers when. Labels by turns (equal), or more often as the policy stops naming them (adaptive, at every
     # evaluation); or easy papers first, by distance from the label boundary or by pass rate.

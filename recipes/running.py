@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import chz
 from tinker_cookbook import cli_utils
 
+from ..engine import run_seed
 from .engines import open_engine
 from .monitoring.recorded import recorded_run
 from .recipe_config import RecipeConfig
@@ -47,7 +48,8 @@ class Recipe(Generic[Config]):
         built = self.build(cfg)
         cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
         print(self.describe(cfg), flush=True)
-        with recorded_run(self.name, cfg):
+        # Engines may be shared by runs: first weights and samples are those of the run's own seed.
+        with run_seed(cfg.seed), recorded_run(self.name, cfg):
             asyncio.run(self._train(cfg, built))
 
     async def _train(self, cfg: Config, built: Any) -> None:

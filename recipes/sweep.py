@@ -18,7 +18,7 @@ from ..datasets.atomic_files import write_json_atomically, write_text_atomically
 from .catalogue import RECIPES
 from .engines import EngineSwitch
 from .evaluation.bootstrap import seed_half_width
-from .evaluation.policy_scores import read_metrics
+from .monitoring.metrics_log import read_metrics
 from .monitoring.progress import training_progress
 from .monitoring.run_record import read_run_record
 from .recipe_config import RecipeConfig
@@ -139,7 +139,7 @@ class Sweep:
                 if finished(folder, cfg):
                     console.print(f"[green]✓[/green] {name} [dim](done before)[/dim]")
                 else:
-                    engine.to(cfg.engine, cfg.checkpoints, configs[0].seed, cfg.adapter, cfg.quantize)
+                    engine.to(cfg.engine, cfg.checkpoints, cfg.adapter, cfg.quantize)
                     steps = getattr(cfg, "max_steps", 0)
                     with training_progress(f"{at}/{len(configs)} {name}", folder, steps, console):
                         self.recipe.run(cfg)
@@ -149,7 +149,7 @@ class Sweep:
         return done
 
     def _write(self, done: Sequence[SweepRun]) -> None:
-        found = [{"point": run.point, "folder": str(run.folder), "measures": run.measures} for run in done]
+        found = [{"point": run.point, "folder": run.folder.name, "measures": run.measures} for run in done]
         write_json_atomically(self.out / "sweep.json", {"recipe": self.recipe.name, "runs": found})
         headings, rows = tabulated(done, self.varied)
         lines = [headings, ["---"] * len(headings), *rows]

@@ -12,7 +12,8 @@ from ..envs.benchmarks import SciSciBenchmark, benchmark_name
 from ..envs.groups import renderer_of
 from .checkpoints import checkpoints
 from .evaluation.held_out_nll import HeldOutNLL, held_out_nll_builder
-from .evaluation.policy_scores import ValidationScores, read_metrics
+from .evaluation.policy_scores import ValidationScores
+from .monitoring.metrics_log import read_metrics
 from .recipe_config import RecipeConfig
 
 Validation = Callable[[], ValidationScores]

@@ -18,9 +18,9 @@ from ...envs.groups import renderer_of
 from ...envs.registry import spec
 from ...envs.single_turn import SingleTurnEnv
 from ..checkpoints import chosen_checkpoint
-from ..engines import open_engine
+from ..engines import engine_kind, open_engine
 from ..models import renderer_name_for
-from ..monitoring.run_record import read_run_record
+from ..monitoring.run_record import read_run_record, require_folders
 from ..options import parse_options
 from .answers import Answer
 from .board import Kind
@@ -111,6 +111,7 @@ def run_contestant(run: Path, dataset: str | None = None, engine: str | None = N
     """
     record = read_run_record(run)
     config = record["config"]
+    require_folders(run, ["model_name", *([] if dataset else ["dataset"]), *_local(config, engine)])
     model, folder = config["model_name"], dataset or config["dataset"]
     task = Task(
         env=config["env"],
@@ -130,6 +131,11 @@ def run_contestant(run: Path, dataset: str | None = None, engine: str | None = N
         )
     policy = Policy(f"{run.name} (step {checkpoint.step})", checkpoint.sampler_path)
     return Contestant("run", task, policy, engine or config["engine"], config["checkpoints"], notes)
+
+
+def _local(config: dict[str, Any], engine: str | None) -> list[str]:
+    """The folder of weights counts where the engine is this machine's own."""
+    return ["checkpoints"] if engine_kind(engine or config["engine"]) == "local" else []
 
 
 def ask_contestants(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.console import Console
 
+from ...datasets.atomic_files import write_text_atomically
 from ...datasets.command_errors import stop_on_bad_input
 from ..engines import ENGINE_HELP
 
@@ -213,6 +214,6 @@ def _written(result: Leaderboard, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     made = write_results(result, out / RESULT)["made"]
     text = out / "leaderboard.md"
-    text.write_text(leaderboard_markdown(result, shlex.join(made["command"])), encoding="utf-8")
+    write_text_atomically(text, leaderboard_markdown(result, shlex.join(made["command"])))
     plots = write_plot(result.boards, out / "leaderboard")
     return [out / RESULT, text, *plots, write_page(result, out / "evaluation.html", made)]

@@ -14,6 +14,7 @@ import tinker
 from tinker_cookbook.eval.benchmarks import StoredTrajectory, load_trajectories
 from tinker_cookbook.renderers import Renderer
 
+from ...datasets.atomic_files import write_text_atomically
 from ...envs.base import SciSciEnv
 from ...envs.benchmarks import SciSciBenchmark
 from ...envs.groups import renderer_of
@@ -135,5 +136,5 @@ def plain(value: Any) -> Any:
 
 def write_json(path: Path, report: dict[str, Any]) -> None:
     """Write a report, keys in the order that they were found in."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(plain(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(plain(report), indent=2, ensure_ascii=False, allow_nan=False)
+    write_text_atomically(path, text + "\n")

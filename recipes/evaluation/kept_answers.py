@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
+
+from ...datasets.atomic_files import drop_torn_lines
 
 
 def keep_whole_answers(save_dir: Path, benchmark: str) -> int:
@@ -14,19 +14,4 @@ def keep_whole_answers(save_dir: Path, benchmark: str) -> int:
     a technical reason counts as done, so that it would never be asked again.
     """
     path = Path(save_dir) / benchmark / "trajectories.jsonl"
-    if not path.is_file():
-        return 0
-    lines = path.read_bytes().splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith(b"\n") and _is_answer(line)]
-    if len(whole) < len(lines):
-        new = path.with_suffix(".new")
-        new.write_bytes(b"".join(whole))
-        os.replace(new, path)
-    return len(lines) - len(whole)
-
-
-def _is_answer(line: bytes) -> bool:
-    try:
-        return json.loads(line).get("error") is None
-    except ValueError:
-        return False
+    return drop_torn_lines(path, lambda answer: answer.get("error") is None)

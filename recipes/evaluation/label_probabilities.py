@@ -11,6 +11,7 @@ import numpy as np
 import tinker
 from tinker_cookbook.renderers import Message, Renderer
 
+from ...datasets.atomic_files import drop_torn_lines
 from ...envs.base import SciSciEnv
 
 CONCURRENCY = 256
@@ -74,12 +75,8 @@ async def kept_label_probabilities(
     known: dict[str, list[float]] = {}
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_file():
-        text = path.read_text()
-        # A kill may have cut the last line short; the next one would be appended to it.
-        whole = text[: text.rfind("\n") + 1]
-        known = {row["example_id"]: row["probabilities"] for row in map(json.loads, whole.splitlines())}
-        if whole != text:
-            path.write_text(whole)
+        drop_torn_lines(path)
+        known = {row["example_id"]: row["probabilities"] for row in map(json.loads, path.read_text().splitlines())}
     missing = [env for env in envs if env.example_id not in known]
     for start in range(0, len(missing), CHUNK):
         chunk = missing[start : start + CHUNK]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from .answers import Answer, answer_of
 from .kept_answers import keep_whole_answers
 from .scores import Scores, score
 
-__all__ = ["Answer", "ValidationScores", "ask", "read_metrics", "score_answers"]
+__all__ = ["Answer", "ValidationScores", "ask", "score_answers"]
 
 
 async def ask(
@@ -117,14 +116,3 @@ class ValidationScores(SamplingClientEvaluator):
 def _shares(scores: Scores, labels: Sequence[str]) -> dict[str, float]:
     columns = zip(*scores.confusion, strict=True)
     return {label: sum(column) / scores.n for label, column in zip(labels, columns, strict=False)}
-
-
-def read_metrics(log_path: str | Path) -> list[dict]:
-    """Rows of a run's `metrics.jsonl`; a resumed run's repeated steps count once, as last written."""
-    path = Path(log_path) / "metrics.jsonl"
-    rows: dict[int, dict] = {}
-    if path.is_file():
-        for line in path.read_text().splitlines():
-            row = json.loads(line)
-            rows.setdefault(int(row.get("step", -1)), {}).update(row)
-    return [rows[step] for step in sorted(rows)]

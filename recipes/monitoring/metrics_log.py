@@ -33,6 +33,11 @@ class MetricsLog:
         return [self._by_step[step] for step in sorted(self._by_step)]
 
 
+def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
+    """Rows of a run's `metrics.jsonl` as `MetricsLog` reads them, once."""
+    return MetricsLog(folder).rows()
+
+
 def progress(rows: Sequence[Row]) -> tuple[int, int | None]:
     """(updates made, updates planned) by what the training loop logs; None where it does not say.
 

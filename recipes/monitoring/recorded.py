@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ...datasets.atomic_files import claimed
+from ...datasets.atomic_files import claimed, drop_torn_lines
 from .experiment import write_experiment
 from .heartbeat import EVERY, Heartbeat, Status
 from .register import register_run
@@ -47,6 +47,9 @@ def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
     folder = Path(cfg.log_path)
     refusal = f"another process is training in {folder} (see its heartbeat.json); stop it, or choose another log_path"
     with claimed(folder / LOCK, refusal):
+        # The cookbook appends to these files, and reads some of them, without a look at how they end.
+        for path in folder.glob("*.jsonl"):
+            drop_torn_lines(path)
         write_run_record(folder, recipe, cfg, cfg.dataset)
         heartbeat = Heartbeat(folder, every)
         heartbeat.start()

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tinker_cookbook import checkpoint_utils
-
 from ...datasets.atomic_files import locked, write_json_atomically, write_text_atomically
+from ..checkpoints import checkpoints
 from .heartbeat import now
 from .measures import VALIDATION, summary
 from .redaction import without_secrets
@@ -70,7 +69,7 @@ def read_register(folder: str | Path) -> dict[str, dict[str, Any]]:
 def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What the register says about a run."""
     config, record = state.config, state.record
-    last = checkpoint_utils.get_last_checkpoint(str(state.folder), required_key="sampler_path")
+    last = next((found for found in reversed(checkpoints(state.folder)) if found.sampler_path), None)
     of = summary(state.rows, VALIDATION)
     scores: dict[str, Any] = {}
     if of is not None and of.best is not None:

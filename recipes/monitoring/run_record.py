@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +32,52 @@ def read_run_record(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / RECORD
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not a run: {path} is missing; give the log_path of a training run")
-    return json.loads(path.read_text())
+    record = json.loads(path.read_text())
+    record["config"] = _moved_along(Path(folder).resolve(), record.get("config", {}))
+    return record
+
+
+# Options that name folders. An entry of a configuration that is a name (of a model, a `tinker://` path) is no folder.
+FOLDERS = {
+    "dataset": "give the dataset's folder with --dataset, or build it again there",
+    "model_name": "put the base model back there",
+    "checkpoints": "put the engine's folder of weights back there",
+    "load_checkpoint_path": "put the run that it started from back there",
+}
+
+
+def _moved_along(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration whose folders are where they are now: a run that was moved or copied, alone or together with
+    folders beside it, finds those that came along in the same place relative to it.
+    """
+    before = config.get("log_path")
+    if before is None or not Path(before).is_absolute() or Path(before) == folder:
+        return config
+    moved = {**config, "log_path": str(folder)}
+    for name in FOLDERS:
+        place = config.get(name)
+        if place and Path(place).is_absolute() and not Path(place).exists():
+            beside = Path(os.path.abspath(folder / os.path.relpath(place, before)))
+            moved[name] = str(beside) if beside.exists() else place
+    return moved
+
+
+def require_folders(folder: str | Path, names: Sequence[str]) -> None:
+    """Check that the folders that a run needs are still there.
+
+    Raises
+    ------
+    FileNotFoundError
+        Naming the option, the path and what to do, if one is gone.
+    """
+    config = read_run_record(folder)["config"]
+    for name in names:
+        place = config.get(name)
+        if place and Path(place).is_absolute() and not Path(place).exists():
+            raise FileNotFoundError(
+                f"{folder} was trained with {name}={place}, which is gone; {FOLDERS[name]}, or write its new path into "
+                f"{Path(folder) / RECORD} (config.{name})"
+            )
 
 
 def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from ...datasets.store import load_papers
 from ...envs.disruption import DisruptionEnv
 from ..demo import ENV_OPTIONS, DemoResult
 from ..demo_summary import score_rows, verdict
-from ..evaluation.policy_scores import Answer, read_metrics
+from ..evaluation.policy_scores import Answer
+from ..monitoring.metrics_log import read_metrics
 from .curves import curve_svg
 from .pages import render_page
 

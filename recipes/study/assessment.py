@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from ...engine import run_seed
 from ...envs.challengers import ScriptedChallenger
 from ...envs.groups import renderer_of
 from ...envs.registry import spec
@@ -78,10 +79,11 @@ async def assess_arms(plan: StudyPlan, out: Path, console: Console) -> list[Asse
     task = task_of_plan(plan)
     jobs: list[tuple[Arm, int | None]] = [(arm, None) for arm in plan.arms if not arm.recipe]
     jobs += [(arm, seed) for arm in plan.trained for seed in plan.seeds]
-    return [
-        await _assess(plan, task, arm, seed, out)
-        for arm, seed in track(jobs, "evaluating", console=console, transient=True)
-    ]
+    found = []
+    for arm, seed in track(jobs, "evaluating", console=console, transient=True):
+        with run_seed(plan.seeds[0] if seed is None else seed):
+            found.append(await _assess(plan, task, arm, seed, out))
+    return found
 
 
 async def _assess(plan: StudyPlan, task: Task, arm: Arm, seed: int | None, out: Path) -> Assessed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..evaluation.policy_scores import read_metrics
+from ..monitoring.metrics_log import read_metrics
 from ..monitoring.run_record import read_run_record
 
 

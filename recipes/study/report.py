@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...envs.registry import spec
-from ..evaluation.policy_scores import read_metrics
+from ..monitoring.metrics_log import read_metrics
 from ..reporting.curves import curves_svg
 from ..reporting.pages import render_page
 from ..reporting.reliability import reliability_svg

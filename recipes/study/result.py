@@ -15,8 +15,8 @@ from ..evaluation.answers import Answer
 from ..evaluation.bootstrap import Score
 from ..evaluation.comparison import ArmDifference, arm_difference, arm_scores
 from ..evaluation.examination import plain
-from ..evaluation.policy_scores import read_metrics
 from ..evaluation.scores import score
+from ..monitoring.metrics_log import read_metrics
 from ..monitoring.run_record import git_revision
 from .assessment import Assessed
 from .cost import Cost, cost_of

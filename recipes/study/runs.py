@@ -56,7 +56,7 @@ def train_arms(plan: StudyPlan, out: Path, console: Console, switch: EngineSwitc
                 console.print(f"[green]✓[/green] {name} [dim](done before)[/dim]")
                 continue
             assert arm.recipe is not None
-            switch.to(engine, out / "checkpoints", plan.seeds[0], cfg.adapter, cfg.quantize)
+            switch.to(engine, out / "checkpoints", cfg.adapter, cfg.quantize)
             with training_progress(name, folder, getattr(cfg, "max_steps", 0), console):
                 RECIPES[arm.recipe].run(cfg)
             console.print(f"[green]✓[/green] {name}")

@@ -38,7 +38,7 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
     with EngineSwitch() as switch:
         train_arms(plan, out, console, switch, engine)
         # Any engine samples from adapters of any kind.
-        switch.to(engine, out / "checkpoints", plan.seeds[0])
+        switch.to(engine, out / "checkpoints")
         assessed = asyncio.run(assess_arms(plan, out, console))
     with console.status("baselines"):
         options = parse_options(plan.env, plan.env_options)

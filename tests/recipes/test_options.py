@@ -7,8 +7,8 @@ from tinker_cookbook.checkpoint_utils import load_checkpoints_file
 
 from scisci_gym.recipes.checkpoints import best_checkpoint, checkpoints, settle_sft_resume, state_path
 from scisci_gym.recipes.engines import engine_kind
-from scisci_gym.recipes.evaluation.policy_scores import read_metrics
 from scisci_gym.recipes.models import learning_rate_for, renderer_name_for
+from scisci_gym.recipes.monitoring.metrics_log import read_metrics
 from scisci_gym.recipes.options import parse_options
 
 

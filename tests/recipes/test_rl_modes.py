@@ -11,7 +11,7 @@ import pytest
 from scisci_gym.envs.registry import specs
 from scisci_gym.recipes import rl
 from scisci_gym.recipes.engines import open_engine
-from scisci_gym.recipes.evaluation.policy_scores import read_metrics
+from scisci_gym.recipes.monitoring.metrics_log import read_metrics
 from scisci_gym.recipes.rollout_workers import rollout_executor
 
 pytestmark = pytest.mark.slow
