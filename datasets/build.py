@@ -339,6 +339,7 @@ class _Papers:
             cd_index=float(self.found.cd[node]),
             novelty_score=novelty,
             conventionality_score=conventionality,
+            novelty_withheld=self.scores is not None and bool(self.scores.withheld[node]),
             disruption_label=label,
             primary_field=row["field"],
             label_scheme=rules.scheme,  # pyright: ignore[reportArgumentType]

@@ -237,7 +237,9 @@ def _novelty(card: dict[str, Any]) -> list[str]:
     return [
         f"Novelty: atypicality of the venues cited together (Uzzi et al. 2013; {novelty['null']} null, "
         f"{novelty['samples']} samples, seed {novelty['seed']}), as shares of the papers of the same year; "
-        f"{novelty['scored']:,} works have a score.",
+        f"{novelty['scored']:,} works have a score; {novelty['withheld']:,} of these have no novelty label, because it "
+        "changes within the sampling error of the score. In the median year two halves of the samples agree to a rank "
+        f"correlation of {_median_agreement(novelty, 2)} (z10) and {_median_agreement(novelty, 3)} (z_median).",
         "",
     ]
 
@@ -255,3 +257,8 @@ def _ceiling(ceiling: dict[str, Any] | None) -> list[str]:
 
 def _reason_rows(where: str, reasons: dict[str, int]) -> list[str]:
     return [f"| `{name}` | {count:,} | {where}: {REASONS.get(name, name)} |" for name, count in reasons.items()]
+
+
+def _median_agreement(novelty: dict[str, Any], column: int) -> str:
+    found = sorted(row[column] for row in novelty["agreement"] if row[column] is not None)
+    return f"{found[len(found) // 2]:.3f}" if found else "(unknown)"

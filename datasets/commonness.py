@@ -57,13 +57,13 @@ def commonness(graph: CitationGraph, venues: npt.ArrayLike, *, threads: int | No
     def one_year(_: int, papers: np.ndarray) -> None:
         slots = year_slots(graph, array, papers)
         pairs = venue_pairs(slots)
-        percentile = np.full((1, papers.size), np.nan)
-        unused = np.zeros((2, papers.size), np.int64)
-        score = _pair_commonness(pairs)
+        percentile = np.full((1, 1, papers.size), np.nan)
+        unused = np.zeros((1, 2, papers.size), np.int64)
+        score = _pair_commonness(pairs)[np.newaxis]
         pair_percentiles(
             slots.indptr, slots.venue, pairs.indptr, pairs.columns, score, np.array([0.1]), percentile, unused
         )
-        result[papers] = -np.log(percentile[0])
+        result[papers] = -np.log(percentile[0, 0])
 
     run_chunks(one_year, papers_by_year(graph), threads)
     return result

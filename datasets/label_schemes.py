@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .labelling import LabelRules
+from .novelty import Atypicality
 from .paper import DISRUPTION_ORDER, NOVELTY_CUT, side_of
-from .percentiles import group_numbers, share_higher, share_lower
+from .percentiles import group_numbers, group_percentile, share_higher, share_lower
 
 LABEL_TYPE = np.dtype("<U13")
 
@@ -84,6 +85,82 @@ def uzzi_labels(z10: npt.ArrayLike, z_median: npt.ArrayLike, years: npt.ArrayLik
     cut = np.array([_median(middle[(year == y) & ~undefined]) for y in range(year.max(initial=-1) + 1)] or [np.nan])
     with np.errstate(invalid="ignore"):
         return _by_two(low < 0, middle > cut[year], undefined)
+
+
+def sampled_labels(
+    result: Atypicality, years: npt.ArrayLike, scheme: str = "threshold"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Novelty labels that another sample of null networks would give again, and which were withheld for the others.
+
+    A label is withheld where one of the halves of the null networks (see `Atypicality`) gives another label: half of
+    the networks differ from all of them by about the sampling error, and there are 14 halves, so this is where the cut
+    lies within 1.5 to 2 standard errors.
+
+    Parameters
+    ----------
+    result : Atypicality
+    years : int array-like (N,)
+    scheme : {"threshold", "uzzi"}
+        See `novelty_labels` and `uzzi_labels`.
+
+    Returns
+    -------
+    labels : str array (N,)
+        "" where undefined or withheld.
+    withheld : bool array (N,)
+        False where the scores are undefined.
+
+    Raises
+    ------
+    ValueError
+        An unknown scheme.
+    """
+    if scheme not in ("threshold", "uzzi"):
+        raise ValueError(f"scheme must be 'threshold' or 'uzzi', got {scheme!r}")
+
+    def labels_of(z10: np.ndarray, z_median: np.ndarray) -> np.ndarray:
+        if scheme == "uzzi":
+            return uzzi_labels(z10, z_median, years)
+        return novelty_labels(novelty_score(z10, years), conventionality_score(z_median, years))
+
+    labels = labels_of(result.z10, result.z_median)
+    withheld = np.zeros(labels.size, bool)
+    for half in result.halves:
+        withheld |= labels_of(*half) != labels
+    withheld &= labels != ""
+    return np.where(withheld, "", labels), withheld
+
+
+def half_sample_agreement(
+    result: Atypicality, years: npt.ArrayLike
+) -> list[tuple[int, int, float | None, float | None]]:
+    """How well two samples of null networks, each half of those that were drawn, agree on the scores of every year.
+
+    Two whole samples agree better than two halves do.
+
+    Parameters
+    ----------
+    result : Atypicality
+    years : int array-like (N,)
+
+    Returns
+    -------
+    list of (year, papers, z10, z_median)
+        For every year with at least 3 papers that both halves give scores: how many they are, and Spearman's
+        correlations; None where a half gives all papers the same score.
+    """
+    first, second = result.halves[0], result.halves[len(result.halves) // 2]
+    year = np.asarray(years)
+    scored = ~np.isnan(first).any(axis=0) & ~np.isnan(second).any(axis=0)
+    agreement = []
+    for value, papers in zip(*np.unique(year[scored], return_counts=True), strict=True):
+        if papers < 3:
+            continue
+        here = scored & (year == value)
+        ranks = [[group_percentile(half[k, here]) for half in (first, second)] for k in (0, 1)]
+        both = (float(np.corrcoef(*pair)[0, 1]) if min(np.ptp(rank) for rank in pair) > 0 else None for pair in ranks)
+        agreement.append((int(value), int(papers), *both))
+    return agreement
 
 
 def disruption_labels(

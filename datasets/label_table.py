@@ -20,7 +20,7 @@ from .first_pairs import first_pairs
 from .graph import CitationGraph
 from .graph_labels import graph_labels
 from .impact import hit_labels, sleeping_beauty
-from .label_schemes import conventionality_score, novelty_labels, novelty_score
+from .label_schemes import conventionality_score, novelty_score, sampled_labels
 from .labelling import LabelRules
 from .novelty import atypicality
 from .scale_out import ray_atypicality, ray_disruption_counts
@@ -137,7 +137,7 @@ def label_table(
         columns |= {"venue_pairs": result.n_pairs, "venue_pairs_left_out": result.n_left_out}
         columns["novelty_score"] = novelty_score(result.z10, graph.years)
         columns["conventionality_score"] = conventionality_score(result.z_median, graph.years)
-        columns["novelty_label"] = novelty_labels(columns["novelty_score"], columns["conventionality_score"])
+        columns["novelty_label"], columns["novelty_withheld"] = sampled_labels(result, graph.years)
         step("atypicality")
         columns["commonness_novelty"] = commonness(graph, venues)
         columns["first_pair_novelty"], columns["first_pairs"] = first_pairs(graph, venues)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import hadamard
 
 from .csr import year_order
 from .disruption import ratio, require_papers
 from .graph import CitationGraph
 from .kernel import kernel, run_chunks
-from .null_models import expected_counts, sampled_moments
+from .null_models import expected_counts, null_sums
 from .venue_pairs import checked_venues, venue_pairs, year_slots
 
 NULLS = ("shuffle", "switch")
 DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
+# The rows of a Hadamard matrix split eight groups of null networks into two halves so that any two groups are as often
+# in one half as apart; seven halves, and then what each leaves.
+GROUPS = 8
+HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
 
 
 class _Columns(NamedTuple):
@@ -35,17 +41,33 @@ class Atypicality(_Columns):
         Pairs that these are taken over.
     n_left_out : int64 array (N,)
         Pairs of the paper without a z-score, because the null networks all have them equally often (sd 0).
+    halves : float32 array (14, 2, N)
+        z10 and z_median from halves of the null networks only: 7 balanced halves, then the 7 that they leave. A half
+        differs from the whole by as much as the whole differs from infinitely many networks, in expectation. NaN where
+        a half gives no score.
     """
 
     n_left_out: np.ndarray
+    halves: np.ndarray
 
-    def __new__(cls, z10: np.ndarray, z_median: np.ndarray, n_pairs: np.ndarray, n_left_out: np.ndarray) -> Atypicality:
+    def __new__(
+        cls, z10: np.ndarray, z_median: np.ndarray, n_pairs: np.ndarray, n_left_out: np.ndarray, halves: np.ndarray
+    ) -> Atypicality:
         self = super().__new__(cls, z10, z_median, n_pairs)
-        self.n_left_out = n_left_out
+        self.n_left_out, self.halves = n_left_out, halves
         return self
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return (*self, self.n_left_out)
+        return (*self, self.n_left_out, self.halves)
+
+    @classmethod
+    def of_years(cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Atypicality:
+        """The whole from the papers of every year and what `atypicality_of_year` found for them, in any order."""
+        z, n = np.full((2, n_papers), np.nan), np.zeros((2, n_papers), np.int64)
+        halves = np.full((len(HALVES), 2, n_papers), np.nan, np.float32)
+        for papers, found, counts in years:
+            z[:, papers], n[:, papers], halves[:, :, papers] = found[0], counts, found[1:]
+        return cls(z[0], z[1], n[0], n[1], halves)
 
 
 def atypicality(
@@ -81,7 +103,7 @@ def atypicality(
     -------
     Atypicality
         ``z10``, ``z_median`` (NaN with fewer than two references of known venue or where every pair was left out),
-        ``n_pairs``, ``n_left_out``; arrays (N,).
+        ``n_pairs``, ``n_left_out``; arrays (N,). ``halves`` shows how much the sampling moves the scores.
 
     Raises
     ------
@@ -99,20 +121,26 @@ def atypicality(
     >>> bool(result.z_median[8] > result.z_median[10]), result.n_pairs[8:].tolist()
     (True, [1, 1, 1, 1])
 
+    Notes
+    -----
+    Halves of the sample measure its error (balanced half-samples): with a statistic that has variance v / S over S
+    networks, the S / 2 of a half deviate from all S by a variance of 2 v / S - v / S = v / S. Under ``shuffle`` this is
+    the error of the sd alone, because the mean is exact.
+
     References
     ----------
     Uzzi, Mukherjee, Stringer & Jones (2013), "Atypical combinations and scientific impact", Science 342, and its
     supplement S2 (the null model).
+    McCarthy (1969), "Pseudo-replication: half samples", Review of the International Statistical Institute 37(3).
     """
     venues, samples, years = checked_request(graph, venues, null, samples, seed)
-    z = np.full((2, graph.n_papers), np.nan)
-    n = np.zeros((2, graph.n_papers), np.int64)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def one_year(year: int, papers: np.ndarray) -> None:
-        z[:, papers], n[:, papers] = atypicality_of_year(graph, venues, year, papers, null, samples, seed)
+        found.append((papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed)))
 
     run_chunks(one_year, years, threads)
-    return Atypicality(z[0], z[1], n[0], n[1])
+    return Atypicality.of_years(graph.n_papers, found)
 
 
 def checked_request(
@@ -143,30 +171,45 @@ def papers_by_year(graph: CitationGraph) -> list[tuple[int, np.ndarray]]:
 def atypicality_of_year(
     graph: CitationGraph, venues: np.ndarray, year: int, papers: np.ndarray, null: str, samples: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`atypicality` of all papers of one year: ``(z10, z_median)`` and ``(n_pairs, n_left_out)``, arrays (2, P)."""
+    """`atypicality` of all papers of one year; `venues` as `checked_venues` gives them.
+
+    Returns
+    -------
+    z : float64 array (15, 2, P)
+        z10 and z_median from all null networks, then from each of the 14 halves.
+    n : int64 array (2, P)
+        n_pairs and n_left_out.
+    """
     slots = year_slots(graph, venues, papers)
     pairs = venue_pairs(slots)
-    mean, sd = sampled_moments(slots, pairs, null, samples, seed, year)
-    if null == "shuffle":
-        mean = expected_counts(slots, pairs)
-    scores = ratio(pairs.counts - mean, sd)
-    z = np.full((2, papers.size), np.nan)
-    n = np.zeros((2, papers.size), np.int64)
+    sums = null_sums(slots, pairs, null, samples, seed, year, GROUPS)
+    exact = expected_counts(slots, pairs) if null == "shuffle" else None
+    members = [np.ones(GROUPS, bool), *HALVES]
+    scores = np.empty((len(members), pairs.columns.size))
+    for row, groups in zip(scores, members, strict=True):
+        mean, sd = sums.moments(groups)
+        row[:] = ratio(pairs.counts - (mean if exact is None else exact), sd)
+    z = np.full((len(members), 2, papers.size), np.nan)
+    n = np.zeros((len(members), 2, papers.size), np.int64)
     pair_percentiles(slots.indptr, slots.venue, pairs.indptr, pairs.columns, scores, np.array([0.1, 0.5]), z, n)
-    return z, n
+    return z, n[0]
 
 
 @kernel
 def pair_percentiles(indptr, venue, row, columns, scores, levels, out, n):
-    """Percentiles (linear interpolation) of `scores` over each paper's pairs; NaN scores are left out and counted."""
+    """Percentiles (linear interpolation) of each row of `scores` (R, Q) over each paper's pairs.
+
+    `out` is (R, levels, P). `n` (R, 2, P) counts a paper's scores, and those that are NaN and left out.
+    """
     longest = 0
     for k in range(indptr.size - 1):
         longest = max(longest, indptr[k + 1] - indptr[k])
-    values = np.empty(longest * (longest - 1) // 2 + 1)
+    places = np.empty(longest * (longest - 1) // 2 + 1, np.int64)
+    values = np.empty(places.size)
     for k in range(indptr.size - 1):
         own = venue[indptr[k] : indptr[k + 1]].copy()
         own.sort()
-        found = 0
+        size = 0
         for s in range(own.size):
             low = row[own[s]]
             for i in range(s + 1, own.size):
@@ -177,14 +220,20 @@ def pair_percentiles(indptr, venue, row, columns, scores, levels, out, n):
                         low = middle + 1
                     else:
                         high = middle
-                if scores[low] == scores[low]:
-                    values[found] = scores[low]
+                places[size] = low
+                size += 1
+        for r in range(scores.shape[0]):
+            found = 0
+            for i in range(size):
+                score = scores[r, places[i]]
+                if score == score:
+                    values[found] = score
                     found += 1
-        n[0, k] = found
-        n[1, k] = own.size * (own.size - 1) // 2 - found
-        if found:
-            for level in range(levels.size):
-                out[level, k] = _percentile(values, found, levels[level])
+            n[r, 0, k] = found
+            n[r, 1, k] = size - found
+            if found:
+                for level in range(levels.size):
+                    out[r, level, k] = _percentile(values, found, levels[level])
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .graph import CitationGraph
-from .label_schemes import conventionality_score, novelty_score
+from .label_schemes import conventionality_score, half_sample_agreement, novelty_score, sampled_labels
 from .novelty import DEFAULT_SAMPLES, atypicality
 from .venue_pairs import checked_venues
 
@@ -27,13 +27,17 @@ class NoveltyScores:
         Share of the papers of the same year whose z_median is lower; NaN where undefined.
     venues : int32 (N,)
         Venue of each paper as a number from 0, -1 where unknown: what the scores were computed from.
+    withheld : bool (N,)
+        Papers whose label changes within the sampling error of the scores, see `sampled_labels`.
     facts : dict
-        Null model, samples and seed, and how many papers have a score.
+        Null model, samples and seed, how many papers have a score, how many labels were withheld, and how well two
+        halves of the samples agree in each year (`half_sample_agreement`).
     """
 
     novelty: np.ndarray
     convention: np.ndarray
     venues: np.ndarray
+    withheld: np.ndarray
     facts: dict[str, Any]
 
 
@@ -58,5 +62,13 @@ def novelty_scores(graph: CitationGraph, venue_ids: np.ndarray, *, seed: int = 0
     result = atypicality(graph, venues, null=NULL, seed=seed)
     novelty = novelty_score(result.z10, graph.years)
     convention = conventionality_score(result.z_median, graph.years)
-    facts = {"null": NULL, "samples": DEFAULT_SAMPLES[NULL], "seed": seed, "scored": int((~np.isnan(novelty)).sum())}
-    return NoveltyScores(novelty, convention, venues, facts)
+    _, withheld = sampled_labels(result, graph.years)
+    facts = {
+        "null": NULL,
+        "samples": DEFAULT_SAMPLES[NULL],
+        "seed": seed,
+        "scored": int((~np.isnan(novelty)).sum()),
+        "withheld": int(withheld.sum()),
+        "agreement": half_sample_agreement(result, graph.years),
+    }
+    return NoveltyScores(novelty, convention, venues, withheld, facts)

@@ -6,6 +6,8 @@ named by seed, citing year and sample, so the result depends on nothing else.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from .kernel import kernel
@@ -16,24 +18,51 @@ from .venue_pairs import VenuePairs, YearSlots, paper_ends, sort_and_bucket
 SWEEPS = 5
 
 
-def sampled_moments(
-    slots: YearSlots, pairs: VenuePairs, null: str, samples: int, seed: int, year: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sd (ddof 0), over null networks, of how often each observed pair occurs; float64 arrays (Q,).
+@dataclass(frozen=True)
+class NullSums:
+    """How often each observed pair occurs in null networks, summed over groups of consecutive networks.
 
-    The sums are of integers, taken from the first network's counts so that they stay small: an sd of 0 is exactly 0.
+    Integers, taken from the first network's counts so that they stay small: an sd of 0 is exactly 0.
+
+    Parameters
+    ----------
+    first : int64 array (Q,)
+        Counts in the first network.
+    total, squares : int64 arrays (G, Q)
+        Sums over the networks of a group of (count - first) and of its square.
+    networks : int64 array (G,)
+        Networks of each group.
     """
-    total, squares, first = (np.zeros(pairs.columns.size, np.int64) for _ in range(3))
+
+    first: np.ndarray
+    total: np.ndarray
+    squares: np.ndarray
+    networks: np.ndarray
+
+    def moments(self, groups: np.ndarray | slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd (ddof 0) over the networks of these groups; float64 arrays (Q,). No networks give an sd of 0."""
+        total, squares = self.total[groups].sum(axis=0), self.squares[groups].sum(axis=0)
+        samples = max(1, int(self.networks[groups].sum()))
+        return self.first + total / samples, np.sqrt(samples * squares - total * total) / samples
+
+
+def null_sums(
+    slots: YearSlots, pairs: VenuePairs, null: str, samples: int, seed: int, year: int, groups: int
+) -> NullSums:
+    """Count the observed pairs in `samples` null networks (see `null_networks`), in `groups` groups of equal size."""
+    first = np.zeros(pairs.columns.size, np.int64)
+    total, squares = np.zeros((2, groups, first.size), np.int64)
+    group = np.arange(samples) * groups // samples
     size, n_venues = slots.venue.size, slots.venues.size
     ends, ordered, bucket = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
     heads, dense = np.zeros(n_venues + 1, np.int64), np.zeros(n_venues, np.int32)
     paper_ends(slots.indptr, ends)
     for sample, network in enumerate(null_networks(slots, null, samples, seed, year)):
         sort_and_bucket(slots.indptr, network, ordered, heads, bucket)
-        _add_counts(
-            ordered, ends, heads, bucket, dense, pairs.indptr, pairs.columns, sample == 0, first, total, squares
-        )
-    return first + total / samples, np.sqrt(samples * squares - total * total) / samples
+        at = group[sample]
+        rows = (pairs.indptr, pairs.columns, sample == 0, first, total[at], squares[at])
+        _add_counts(ordered, ends, heads, bucket, dense, *rows)
+    return NullSums(first, total, squares, np.bincount(group, minlength=groups))
 
 
 def null_networks(slots: YearSlots, null: str, samples: int, seed: int, year: int):

@@ -118,7 +118,10 @@ class Paper:
     disruption_label : "disruptive" | "consolidating" | "neutral" | None
         Follows from `cd_index` when not given under the ``threshold`` scheme.
     novelty_label : "novel" | "conventional" | "balanced" | None
-        Follows from the two scores when not given, unless the scheme is ``uzzi``.
+        Follows from the two scores when not given, unless the scheme is ``uzzi`` or the label is withheld.
+    novelty_withheld : bool
+        The novelty label changes within the sampling error of the scores (another seed of the null networks may give
+        another), so the paper has none, although it has scores.
     primary_field : str
     label_scheme : "threshold" | "quantile" | "uzzi"
         What the labels mean. A label that contradicts the scores under it is refused. Under ``quantile`` the cuts
@@ -165,6 +168,7 @@ class Paper:
     conventionality_score: float | None = None
     disruption_label: DisruptionLabel | None = None
     novelty_label: NoveltyLabel | None = None
+    novelty_withheld: bool = False
     primary_field: str = ""
     label_scheme: LabelScheme = "threshold"
     doi: str = ""
@@ -188,6 +192,8 @@ class Paper:
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} must be a string, got {getattr(self, name)!r}")
         _require_int("publication_year", self.publication_year, FIRST_YEAR, LAST_YEAR)
+        if not isinstance(self.novelty_withheld, bool):
+            raise ValueError(f"novelty_withheld must be True or False, got {self.novelty_withheld!r}")
         for name in ("cited_by_count", "authors_count", "reference_count"):
             _require_int(name, getattr(self, name), 0)
         for name in ("n_i", "n_j", "n_k"):
@@ -211,7 +217,13 @@ class Paper:
         if self.cd_index is not None and self.label_scheme != "quantile":
             implied = disruption_label(self.cd_index, self.cd_threshold)
             self._settle("disruption_label", implied, f"cd_index={self.cd_index!r}")
-        if self.novelty_score is not None and self.conventionality_score is not None and self.label_scheme != "uzzi":
+        if self.novelty_withheld:
+            if self.novelty_label is not None:
+                raise ValueError(
+                    f"novelty_label={self.novelty_label!r} is given and novelty_withheld=True says that there is none; "
+                    "leave one of them out"
+                )
+        elif self.novelty_score is not None and self.conventionality_score is not None and self.label_scheme != "uzzi":
             because = f"novelty_score={self.novelty_score!r}, conventionality_score={self.conventionality_score!r}"
             self._settle("novelty_label", novelty_label(self.novelty_score, self.conventionality_score), because)
 

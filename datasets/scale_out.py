@@ -103,11 +103,8 @@ def ray_atypicality(
     array, samples, years = checked_request(graph, venues, null, samples, seed)
     shared = ray_module().put(array)
     path = str(Path(directory).resolve())
-    z, n = np.full((2, graph.n_papers), np.nan), np.zeros((2, graph.n_papers), np.int64)
     tasks = [(path, shared, year, papers, null, samples, seed) for year, papers in years]
-    for papers, (z_year, n_year) in _each(_atypicality_task, tasks):
-        z[:, papers], n[:, papers] = z_year, n_year
-    return Atypicality(z[0], z[1], n[0], n[1])
+    return Atypicality.of_years(graph.n_papers, _each(_atypicality_task, tasks))
 
 
 def _each(function: Any, tasks: list[tuple[Any, ...]]):
@@ -136,6 +133,6 @@ def _count_task(directory: str, window: int | None, low: int, high: int) -> tupl
 
 def _atypicality_task(
     directory: str, venues: np.ndarray, year: int, papers: np.ndarray, null: str, samples: int, seed: int
-) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     graph = CitationGraph.load(directory)
-    return papers, atypicality_of_year(graph, venues, year, papers, null, samples, seed)
+    return papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed)

@@ -40,6 +40,7 @@ FEATURES = Features(
         "conventionality_score": Value("float64"),
         "disruption_label": Value("string"),
         "novelty_label": Value("string"),
+        "novelty_withheld": Value("bool"),
         "primary_field": Value("string"),
         "label_scheme": Value("string"),
         "doi": Value("string"),

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from .copies import later_copies
 from .graph import CitationGraph
 from .graph_labels import PAPERS, graph_labels
-from .label_schemes import conventionality_score, novelty_labels, novelty_score, tertile_cuts
+from .label_schemes import conventionality_score, novelty_score, sampled_labels, tertile_cuts
 from .labelling import LabelRules
-from .novelty import atypicality_of_year
+from .novelty import Atypicality, atypicality_of_year
 from .paper import DISRUPTION_ORDER, Paper, disruption_label, is_hit, side_of
 from .published import recomputed_scores
 from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
@@ -301,14 +301,16 @@ def _novelty(card: dict[str, Any], graph: CitationGraph, papers: pa.Table, rows:
         return []
     venues = checked_venues(graph, papers["venue"].to_numpy())
     nodes = np.array(_nodes(graph, rows))
-    scores = {name: np.full(graph.n_papers, np.nan) for name in ("novelty_score", "conventionality_score")}
-    for year in np.unique(graph.years[nodes[nodes >= 0]]).tolist():
-        members = np.flatnonzero(graph.years == year)
-        z, _ = atypicality_of_year(graph, venues, year, members, novelty["null"], novelty["samples"], novelty["seed"])
-        years = np.full(members.size, year)
-        scores["novelty_score"][members] = novelty_score(z[0], years)
-        scores["conventionality_score"][members] = conventionality_score(z[1], years)
-    labels = novelty_labels(*scores.values())
+    drawn = (novelty["null"], novelty["samples"], novelty["seed"])
+    years = [(year, np.flatnonzero(graph.years == year)) for year in np.unique(graph.years[nodes[nodes >= 0]]).tolist()]
+    result = Atypicality.of_years(
+        graph.n_papers, [(of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in years]
+    )
+    scores = {
+        "novelty_score": novelty_score(result.z10, graph.years),
+        "conventionality_score": conventionality_score(result.z_median, graph.years),
+    }
+    labels, withheld = sampled_labels(result, graph.years)
     wrong = []
     for row, node in zip(rows, nodes.tolist(), strict=True):
         if node < 0:
@@ -316,6 +318,7 @@ def _novelty(card: dict[str, Any], graph: CitationGraph, papers: pa.Table, rows:
         again = {
             **{name: float(values[node]) for name, values in scores.items()},
             "novelty_label": labels[node] or None,
+            "novelty_withheld": bool(withheld[node]),
         }
         wrong += [
             f"{row['openalex_id']}: {name} comes out as {found}, the row says {row[name]}"

@@ -95,3 +95,13 @@ def test_bad_values_name_field_and_value(field: str, value: object) -> None:
 def test_frozen() -> None:
     with pytest.raises(AttributeError):
         paper().title = "other"  # type: ignore[misc]
+
+
+def test_a_withheld_label_is_none_whatever_the_scores_say():
+    withheld = paper(novelty_score=0.9, conventionality_score=0.2, novelty_withheld=True)
+    assert withheld.novelty_label is None
+    assert Paper.from_row(withheld.to_row()) == withheld
+    with pytest.raises(ValueError, match="novelty_label='novel' is given and novelty_withheld=True"):
+        paper(novelty_label="novel", novelty_withheld=True)
+    with pytest.raises(ValueError, match="novelty_withheld must be True or False, got 1"):
+        paper(novelty_withheld=1)

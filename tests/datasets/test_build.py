@@ -102,6 +102,12 @@ def test_the_cutoff_divides_the_test_set(built):
 def test_novelty_labels_can_be_had_and_left_out(tmp_path, small_works, built):
     assert any(paper.novelty_label for paper in load_papers(built, "train"))
     assert sum(load_card(built)["splits"]["train"]["novelty_labels"].values()) == len(load_papers(built, "train"))
+    withheld = [paper for paper in load_papers(built, "train") if paper.novelty_withheld]
+    assert withheld
+    assert all(paper.novelty_label is None and paper.novelty_score is not None for paper in withheld)
+    novelty = load_card(built)["novelty"]
+    assert len(withheld) < novelty["withheld"] < novelty["scored"]
+    assert all(-1 <= correlation <= 1 for _, _, *both in novelty["agreement"] for correlation in both if correlation)
     works, dropped = read_works(small_works, progress=False)
     card = build_dataset(works, dropped, tmp_path, BuildOptions(LabelRules(), novelty=False))
     assert "novelty" not in card

@@ -3,6 +3,7 @@
 import itertools
 import pickle
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from scisci_gym.datasets.build import citation_graph
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.novelty import DEFAULT_SAMPLES, atypicality
-from scisci_gym.datasets.null_models import expected_counts, null_networks, sampled_moments
+from scisci_gym.datasets.label_schemes import (
+    conventionality_score,
+    half_sample_agreement,
+    novelty_labels,
+    novelty_score,
+    sampled_labels,
+    uzzi_labels,
+)
+from scisci_gym.datasets.labelling import LabelRules
+from scisci_gym.datasets.novelty import DEFAULT_SAMPLES, HALVES, Atypicality, atypicality
+from scisci_gym.datasets.null_models import expected_counts, null_networks, null_sums
+from scisci_gym.datasets.snapshot import read_works
+from scisci_gym.datasets.synthetic import SyntheticCorpus, write_synthetic_works
 from scisci_gym.datasets.venue_pairs import venue_pairs, year_slots
+from scisci_gym.datasets.works_table import WorksTable
 
 YEAR = 2000
+HEPTH = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "hepth" / "works"
 
 
 def one_year_graph(lists, cited_years):
@@ -107,7 +122,7 @@ def test_sampled_moments_approach_those_of_all_networks(small, null, networks):
     _, slots, pairs = small
     mean, sd = moments(slots, pairs, networks(slots))
     samples = 20_000
-    sampled_mean, sampled_sd = sampled_moments(slots, pairs, null, samples, 0, YEAR)
+    sampled_mean, sampled_sd = null_sums(slots, pairs, null, samples, 0, YEAR, groups=7).moments()
     np.testing.assert_allclose(sampled_mean, mean, atol=0.03)
     np.testing.assert_allclose(sampled_sd, sd, atol=0.03)
 
@@ -130,20 +145,36 @@ def test_equals_brute_force_over_the_same_networks(case, null, samples, seed):
     observed = count_pairs(slots, slots.venue)
     counted = [count_pairs(slots, network) for network in null_networks(slots, null, samples, seed, YEAR)]
     exact = dict(zip([key for _, key in entries(pairs)], expected_counts(slots, pairs), strict=True))
+
+    def scores_of(paper_pairs, networks):
+        for key in paper_pairs:
+            values = [c[key] for c in networks]
+            if values and min(values) < max(values):
+                mean = exact[key] if null == "shuffle" else np.mean(values)
+                yield (observed[key] - mean) / np.std(values)
+
+    def percentiles(scores):
+        return np.percentile(scores, [10, 50]) if scores else [np.nan, np.nan]
+
     for k, paper in enumerate(slots.papers):
-        scores, left_out = [], 0
-        for pair in itertools.combinations(slots.venue[slots.indptr[k] : slots.indptr[k + 1]].tolist(), 2):
-            key = tuple(sorted(pair))
-            values = [c[key] for c in counted]
-            if min(values) == max(values):
-                left_out += 1
-                continue
-            mean = exact[key] if null == "shuffle" else np.mean(values)
-            scores.append((observed[key] - mean) / np.std(values))
+        own = slots.venue[slots.indptr[k] : slots.indptr[k + 1]].tolist()
+        own_pairs = [tuple(sorted(pair)) for pair in itertools.combinations(own, 2)]
+        scores = list(scores_of(own_pairs, counted))
         assert result.n_pairs[paper] == len(scores)
-        assert result.n_left_out[paper] == left_out
-        wanted = np.percentile(scores, [10, 50]) if scores else [np.nan, np.nan]
-        np.testing.assert_allclose([result.z10[paper], result.z_median[paper]], wanted, rtol=1e-9, atol=1e-9)
+        assert result.n_left_out[paper] == len(own_pairs) - len(scores)
+        z = [result.z10[paper], result.z_median[paper]]
+        np.testing.assert_allclose(z, percentiles(scores), rtol=1e-9, atol=1e-9)
+        for half, groups in zip(result.halves[:, :, paper], HALVES, strict=True):
+            networks = [c for sample, c in enumerate(counted) if groups[sample * 8 // samples]]
+            np.testing.assert_allclose(half, percentiles(list(scores_of(own_pairs, networks))), rtol=1e-5, atol=1e-5)
+
+
+def test_halves_are_balanced():
+    """Each group of networks is in half of the halves, and any two of them are together in as many as any other two."""
+    together = HALVES.astype(int).T @ HALVES
+    assert np.diag(together).tolist() == [7] * 8
+    assert set(together[~np.eye(8, dtype=bool)]) == {3}
+    assert np.array_equal(HALVES[7:], ~HALVES[:7])
 
 
 @given(years_of_lists(), st.integers(0, 5))
@@ -175,13 +206,95 @@ def test_seed_decides_and_threads_do_not(null):
     assert runs[0].z10.tobytes() != runs[2].z10.tobytes()
 
 
-@pytest.mark.slow
-def test_default_samples_make_two_seeds_agree():
-    graph, venues = random_case(6000)
+def literature(papers):
+    """Venues with a memory, so that there is something to measure."""
+    graph, venues = random_case(papers)
     for paper in np.flatnonzero(np.random.default_rng(0).random(graph.n_papers) < 0.6):
         earlier = graph.references(paper)[graph.references(paper) < paper]
-        if earlier.size:  # venues with a memory, so that there is something to measure
+        if earlier.size:
             venues[paper] = venues[earlier[0]]
+    return graph, venues
+
+
+def changed_between_seeds(graph, venues, scheme="threshold", **options):
+    """Shares of the papers with scores whose label another seed changes: of all, and of those that are given one; and
+    the share that is withheld."""
+    plain, given, share = [], [], 0.0
+    for seed in (0, 1):
+        result = atypicality(graph, venues, seed=seed, **options)
+        if scheme == "uzzi":
+            plain.append(uzzi_labels(result.z10, result.z_median, graph.years))
+        else:
+            scores = novelty_score(result.z10, graph.years), conventionality_score(result.z_median, graph.years)
+            plain.append(novelty_labels(*scores))
+        labels, withheld = sampled_labels(result, graph.years, scheme)
+        given.append(labels)
+        share += withheld.sum() / (plain[-1] != "").sum() / 2
+    changed = []
+    for one, other in (plain, given):
+        both = (one != "") & (other != "")
+        changed.append((one != other)[both].mean())
+    return *changed, share
+
+
+@pytest.mark.parametrize("scheme", ["threshold", "uzzi"])
+def test_a_label_that_another_seed_may_change_is_withheld(scheme):
+    changed, changed_given, withheld = changed_between_seeds(*literature(1500), scheme, samples=40)
+    assert changed > 0.01
+    assert changed_given < 0.002
+    assert changed < withheld < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("null", ["shuffle", "switch"])
+@pytest.mark.parametrize(("source", "most_withheld"), [("synthetic", 0.2), ("hepth", 0.15)])
+def test_labels_of_real_and_synthetic_papers_do_not_depend_on_the_seed(tmp_path, source, most_withheld, null):
+    folder = (
+        HEPTH
+        if source == "hepth"
+        else write_synthetic_works(tmp_path, SyntheticCorpus(papers=6000, seed=7), LabelRules())
+    )
+    if not folder.exists():
+        pytest.skip("no ../shared/data/hepth beside this checkout: real works are not part of the project")
+    works = WorksTable.of_table(read_works(folder, progress=False)[0])
+    changed, changed_given, withheld = changed_between_seeds(citation_graph(works), works.column("venue_id"), null=null)
+    print(f"{source}, {null}: {changed:.4f} change, {changed_given:.5f} of those given, {withheld:.4f} withheld")
+    assert changed > 0.02
+    assert changed_given < 0.001
+    assert withheld < most_withheld
+
+
+def test_a_label_is_withheld_where_one_half_gives_another():
+    """Three papers of a year: scores 2/3, 1/3 and 0. One half exchanges the two most novel ones."""
+    z10, z_median = np.array([-2.0, -1.0, 0.0, np.nan]), np.array([0.0, 0.0, 0.0, np.nan])
+    halves = np.stack([np.stack([z10, z_median])] * len(HALVES)).astype(np.float32)
+    result = Atypicality(z10, z_median, np.ones(4, int), np.zeros(4, int), halves)
+    assert sampled_labels(result, [2000] * 4)[0].tolist() == ["novel", "balanced", "balanced", ""]
+    halves[3, 0, :2] = -1.0, -2.0
+    labels, withheld = sampled_labels(result, [2000] * 4)
+    assert labels.tolist() == ["", "", "balanced", ""]
+    assert withheld.tolist() == [True, True, False, False]
+    halves[3, 0, :] = np.nan  # this half gives no score: who knows
+    assert sampled_labels(result, [2000] * 4)[1].tolist() == [True, True, True, False]
+    with pytest.raises(ValueError, match="scheme must be 'threshold' or 'uzzi', got 'quantile'"):
+        sampled_labels(result, [2000] * 4, "quantile")
+
+
+def test_agreement_of_two_halves_is_spearmans():
+    graph, venues = literature(800)
+    result = atypicality(graph, venues, samples=20)
+    found = half_sample_agreement(result, graph.years)
+    assert [year for year, *_ in found] == sorted({year for year, *_ in found})
+    for year, papers, *both in found:
+        one, other = (result.halves[half][:, graph.years == year] for half in (0, 7))
+        scored = ~np.isnan(one[0]) & ~np.isnan(other[0])
+        assert scored.sum() == papers
+        assert both == pytest.approx([spearmanr(one[k][scored], other[k][scored]).statistic for k in (0, 1)])
+
+
+@pytest.mark.slow
+def test_default_samples_make_two_seeds_agree():
+    graph, venues = literature(6000)
     first, second = (atypicality(graph, venues, seed=seed) for seed in (0, 1))
     for one, other in zip(first[:2], second[:2], strict=True):
         both = ~np.isnan(one) & ~np.isnan(other)
