@@ -1,4 +1,9 @@
-"""The models, adapters and sampling sessions of a server. Everything here runs on the worker thread."""
+"""The models, adapters and sampling sessions of a server.
+
+Everything here runs on the worker thread, except what only looks: `Backend.model`, `Backend.resolved` and
+`SamplingSessions.get` may be called on the event loop. The tables that they read are replaced whole, never changed in
+place, so that a reader finds the table before a change or the one after it.
+"""
 
 import hashlib
 import logging
@@ -24,7 +29,7 @@ from .checkpoints import (
 )
 from .devices import Quantization
 from .errors import RequestError
-from .loading import find_model, load_model
+from .loading import find_model, is_hub_name, load_model
 from .lora import AdapterKind, LoraSpec
 from .model import BaseModel
 from .random_streams import OccurrenceKeys
@@ -54,6 +59,8 @@ class EngineOptions:
         Number format of the base models' linear layers; see `BaseModel`.
     block_rows, prompt_tokens
         See `Sampler`; None chooses by the model's size.
+    sampling_bytes
+        Disk space for the weights of sampling sessions that are not in memory; see `SamplingSessions`.
     """
 
     models: Mapping[str, str | Path]
@@ -66,6 +73,7 @@ class EngineOptions:
     quantize: Quantization = "none"
     block_rows: int | None = None
     prompt_tokens: int | None = None
+    sampling_bytes: int = 4 << 30
 
 
 @dataclass
@@ -87,7 +95,7 @@ class Backend:
     def __init__(self, options: EngineOptions, store: CheckpointStore) -> None:
         self.options = options
         self.store = store
-        self.sessions = SamplingSessions(store)
+        self.sessions = SamplingSessions(store, options.sampling_bytes)
         self.models: dict[str, TrainingModel] = {}
         self._bases: dict[str, BaseModel] = {}
         self._samplers: dict[int, Sampler] = {}
@@ -96,6 +104,38 @@ class Backend:
         """The base model of that name, loaded at first use."""
         options = self.options
         folder = find_model(name, options.models, any_path=options.any_path, download=options.download)
+        # A relative path means something else in another working directory: it is remembered as an absolute one.
+        is_path = name not in options.models and Path(name).is_dir()
+        return self._loaded(str(folder.resolve()) if is_path else name, folder)
+
+    def base_of(self, path: CheckpointPath) -> BaseModel:
+        """The base model that a checkpoint was trained on.
+
+        A model that the server was started with goes first, by its name. Otherwise it is the folder that the checkpoint
+        remembers, and at last what its name means on the Hugging Face hub.
+        """
+        name = self.store.info(path).base_model
+        if name in self.options.models or not self.options.any_path:
+            return self.base(name)
+        try:
+            return self._loaded(name, self.store.base_folder(path))
+        except RequestError as gone:
+            if not is_hub_name(name):
+                raise
+            try:
+                return self.base(name)
+            except RequestError as error:
+                raise RequestError(f"{gone}; {error}", status=404) from error
+
+    def base_name(self, path: CheckpointPath) -> str:
+        """What a client calls the base model of a checkpoint now: its folder may have been moved with the run."""
+        name = self.store.info(path).base_model
+        if name in self.options.models or is_hub_name(name) or not self.options.any_path:
+            return name
+        return str(self.store.base_folder(path))
+
+    def _loaded(self, name: str, folder: Path) -> BaseModel:
+        options = self.options
         key = str(folder.resolve())
         if key not in self._bases:
             base = load_model(name, folder, options.device, options.dtype, options.quantize)
@@ -148,7 +188,7 @@ class Backend:
         base = self.base(base_model)
         adapter = new_adapter(base.layers, spec, base.device)
         model = TrainingModel(model_id, base, adapter, training.new_optimizer(adapter), metadata, seed=seed)
-        self.models[model_id] = model
+        self.models = {**self.models, model_id: model}
         return model
 
     def forward_backward(
@@ -217,13 +257,15 @@ class Backend:
             If it was trained with another kind of adapter or another quantisation than this server trains with: going
             on would be another experiment than either name says. Sampling from it is possible on any server.
         """
-        checkpoint = self.store.load(CheckpointPath.parse(path))
+        source = CheckpointPath.parse(path)
+        checkpoint = self.store.load(source)
         self._check_kind(checkpoint.info)
         if optimizer and checkpoint.optimizer is None:
             raise RequestError(
                 f"{path} holds no optimizer state (it is a sampler checkpoint); load it without optimizer"
             )
-        base = self.base(base_model or checkpoint.info.base_model)
+        own = base_model is None or base_model == checkpoint.info.base_model
+        base = self.base_of(source) if own else self.base(base_model)
         adapter = self._adapter(base, checkpoint)
         state = training.new_optimizer(adapter)
         if optimizer and checkpoint.optimizer is not None:
@@ -231,8 +273,9 @@ class Backend:
         step = checkpoint.info.step if optimizer else 0
         before = self.models.get(model_id)
         kept = metadata or (before.metadata if before else checkpoint.info.run_metadata)
-        self.models[model_id] = TrainingModel(model_id, base, adapter, state, kept, step, seed)
-        return self.models[model_id]
+        model = TrainingModel(model_id, base, adapter, state, kept, step, seed)
+        self.models = {**self.models, model_id: model}
+        return model
 
     def _check_kind(self, info: CheckpointInfo) -> None:
         theirs, mine = (info.lora.kind, info.quantize), (self.options.adapter, self.options.quantize)
@@ -251,13 +294,13 @@ class Backend:
         model = self.model(model_id)
         adapter = model.adapter.snapshot()
         keys = self._keys(weights_version(adapter.spec, model.step), model.seed)
-        return self.sessions.open(model.base, keys, adapter).session_id
+        return self.sessions.open(model.base, keys, _owner(model_id), adapter).session_id
 
     def sampler_from_path(self, path: str, owner: str = "", seed: int | None = None) -> str:
         """Open a sampling session of the client session `owner`, whose run has this seed, on a checkpoint."""
         source = CheckpointPath.parse(path)
         checkpoint = self.store.load(source)
-        base = self.base(checkpoint.info.base_model)
+        base = self.base_of(source)
         if checkpoint.info.quantize != self.options.quantize:
             logger.warning(
                 "%s was trained on a base model with quantize %r and is sampled from with %r: "
@@ -267,11 +310,12 @@ class Backend:
                 self.options.quantize,
             )
         keys = self._keys(weights_version(checkpoint.info.lora, checkpoint.info.step), seed)
-        return self.sessions.open(base, keys, self._adapter(base, checkpoint).frozen(), source).session_id
+        adapter = self._adapter(base, checkpoint).frozen()
+        return self.sessions.open(base, keys, owner, adapter, source, checkpoint.info.time).session_id
 
     def sampler_from_base(self, base_model: str, owner: str = "", seed: int | None = None) -> str:
         """Open a sampling session of the client session `owner`, whose run has this seed, on a base model."""
-        return self.sessions.open(self.base(base_model), self._keys("base", seed)).session_id
+        return self.sessions.open(self.base(base_model), self._keys("base", seed), owner).session_id
 
     def _keys(self, weights: str, run_seed: int | None) -> OccurrenceKeys:
         return OccurrenceKeys(self.options.seed if run_seed is None else run_seed, weights)
@@ -306,9 +350,14 @@ class Backend:
         return replace(request, keys=tuple(keys.next(request.prompt) for _ in request.keys))
 
     def end_session(self, session_id: str) -> None:
-        """Free the models of a client session."""
-        for model_id in [m for m in self.models if m.startswith(f"{session_id}:train:")]:
-            del self.models[model_id]
+        """Free the models and sampling sessions of a client session."""
+        self.models = {name: model for name, model in self.models.items() if _owner(name) != session_id}
+        self.sessions.end(session_id)
+
+
+def _owner(model_id: str) -> str:
+    """The client session of a model."""
+    return model_id.partition(":train:")[0]
 
 
 def _by_session(jobs: Sequence[SampleJob]) -> dict[str, list[SampleJob]]:

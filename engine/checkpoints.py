@@ -7,15 +7,15 @@ A checkpoint is a folder that is also a peft adapter::
         adapter_config.json         peft's configuration
         optimizer.safetensors       AdamW's moments (training checkpoints only)
         checkpoint.json             everything else
+
+The base model's folder is kept twice: relative to the checkpoint, for a run that is moved whole, and absolute, for a
+checkpoint that is moved by itself.
 """
 
 import json
 import os
 import re
-import shutil
-import uuid
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,12 @@ from torch import Tensor
 from .adapters import AdapterWeights
 from .devices import Quantization
 from .errors import RequestError
+from .folders import OwnFolder, new_folder, remove_unowned, restore_all
 from .lora import ALPHA, LoraSpec
 
 KINDS = ("weights", "sampler_weights")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")
-WEIGHTS_FILE, CONFIG_FILE = ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")
+WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 """What peft reads."""
 _PEFT_PREFIX = "base_model.model."
 
@@ -71,7 +72,19 @@ def check_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """`checkpoint.json`. `quantize` is the base model's number format in training, `lora.kind` the kind of adapter."""
+    """`checkpoint.json`.
+
+    Parameters
+    ----------
+    base_model
+        What the client called it.
+    lora
+        Its `kind` is the kind of adapter.
+    quantize
+        The base model's number format in training.
+    base_path
+        The base model's folder, relative to the checkpoint's; None in checkpoints of earlier versions.
+    """
 
     path: str
     base_model: str
@@ -83,6 +96,7 @@ class CheckpointInfo:
     user_metadata: dict[str, Any]
     expires_at: str | None = None
     quantize: Quantization = "none"
+    base_path: str | None = None
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "CheckpointInfo":
@@ -101,18 +115,19 @@ class Checkpoint:
 
 
 class CheckpointStore:
-    """All checkpoints under one folder; several lives of a server can share it, one at a time.
+    """All checkpoints under one folder, which outlives the server. Servers that share it leave each other alone.
 
-    With `read_only` the folder is left as it is: a server may be writing there.
+    With `read_only` the folder is left as it is.
     """
 
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
-        self.root = root
+        self.root = root.absolute()
         if read_only:
             return
-        root.mkdir(parents=True, exist_ok=True)
-        for leftover in root.glob("*/*/.writing-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        self.root.mkdir(parents=True, exist_ok=True)
+        for parent in self.root.glob("*/*/"):
+            remove_unowned(parent)
+            restore_all(parent)
 
     def folder(self, path: CheckpointPath) -> Path:
         return self.root / path.model_id.replace(":", "_") / path.kind / path.name
@@ -136,34 +151,50 @@ class CheckpointStore:
         final = self.folder(CheckpointPath.parse(info.path))
         if final.exists() and not overwrite:
             raise RequestError(f"checkpoint {info.path} exists already; choose another name or pass overwrite=True")
-        final.parent.mkdir(parents=True, exist_ok=True)
-        aside = final.parent / f".writing-{uuid.uuid4().hex}"
-        aside.mkdir()
-        try:
-            _write(aside / WEIGHTS_FILE, lambda p: save_file(_peft_tensors(adapter), p, {"format": "pt"}))
-            _write_json(aside / CONFIG_FILE, _peft_config(adapter, base_folder))
+        info = replace(info, base_path=os.path.relpath(base_folder, final.resolve()))
+        with new_folder(final, overwrite=overwrite) as folder:
+            save_file(_peft_tensors(adapter), folder / WEIGHTS_FILE, {"format": "pt"})
+            _write_json(folder / CONFIG_FILE, _peft_config(adapter, base_folder))
             if optimizer is not None:
-                _write(aside / "optimizer.safetensors", lambda p: save_file(optimizer, p))
-            _write_json(aside / "checkpoint.json", asdict(info))
-            _sync(aside)
-            if final.exists():
-                old = final.parent / f".writing-{uuid.uuid4().hex}"
-                os.rename(final, old)
-                os.rename(aside, final)
-                shutil.rmtree(old)
-            else:
-                os.rename(aside, final)
-            _sync(final.parent)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
+                save_file(optimizer, folder / "optimizer.safetensors")
+            _write_json(folder / "checkpoint.json", asdict(info))
 
     def info(self, path: CheckpointPath) -> CheckpointInfo:
         """What `checkpoint.json` says; 404 if there is no such checkpoint."""
         file = self.folder(path) / "checkpoint.json"
         if not file.is_file():
-            raise RequestError(f"there is no checkpoint {path} in {self.root}", status=404)
+            raise self._missing(path)
         return CheckpointInfo.from_json(json.loads(file.read_text()))
+
+    def _missing(self, path: CheckpointPath) -> RequestError:
+        return RequestError(
+            f"there is no checkpoint {path}: {self.folder(path)} is not there; if its folder was moved, start the "
+            "engine with --checkpoints FOLDER, the folder that holds that of the run",
+            status=404,
+        )
+
+    def base_folder(self, path: CheckpointPath) -> Path:
+        """The folder of a checkpoint's base model.
+
+        Raises
+        ------
+        RequestError
+            404 if the model is no longer where it was, neither as seen from the checkpoint nor on this machine.
+        """
+        info, folder = self.info(path), self.folder(path)
+        absolute = json.loads((folder / CONFIG_FILE).read_text())["base_model_name_or_path"]
+        places = [Path(absolute)]
+        if info.base_path is not None:
+            places.insert(0, Path(os.path.normpath(folder.resolve() / info.base_path)))
+        for place in places:
+            if (place / "config.json").is_file():
+                return place
+        looked = " nor at ".join(dict.fromkeys(map(str, places)))
+        raise RequestError(
+            f"the base model of {path} is gone: it is not at {looked}; put the model's folder back there, "
+            f"or start the engine with --model {info.base_model}=FOLDER",
+            status=404,
+        )
 
     def load(self, path: CheckpointPath) -> Checkpoint:
         info = self.info(path)
@@ -175,10 +206,10 @@ class CheckpointStore:
     def delete(self, path: CheckpointPath) -> None:
         folder = self.folder(path)
         if not folder.is_dir():
-            raise RequestError(f"there is no checkpoint {path} in {self.root}", status=404)
-        gone = folder.parent / f".writing-{uuid.uuid4().hex}"
-        os.rename(folder, gone)
-        shutil.rmtree(gone)
+            raise self._missing(path)
+        own = OwnFolder(folder.parent)
+        os.rename(folder, own.path)
+        own.close()
 
     def list(self, model_id: str | None = None) -> list[CheckpointInfo]:
         """All checkpoints, of one model or of all, oldest first."""
@@ -247,17 +278,4 @@ def _peft_config(adapter: AdapterWeights, base_folder: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, data: dict[str, Any]) -> None:
-    _write(path, lambda p: p.write_text(json.dumps(data, indent=1)))
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    write(path)
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    path.write_text(json.dumps(data, indent=1))

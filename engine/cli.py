@@ -30,6 +30,7 @@ def serve(
     adapter: Annotated[str, typer.Option(help="Adapters to train: lora or dora.")] = "lora",
     quantize: Annotated[str, typer.Option(help="Base model in memory: none, or 4bit (needs bitsandbytes).")] = "none",
     gather_ms: Annotated[float, typer.Option(help="How long sampling waits for requests to join a batch.")] = 40.0,
+    sampling_gb: Annotated[float, typer.Option(help="Disk space for weights of sampling clients, in GB.")] = 4.0,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
     announce: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -65,6 +66,7 @@ def serve(
             adapter=adapter,  # pyright: ignore[reportArgumentType] (checked there)
             quantize=quantize,  # pyright: ignore[reportArgumentType]
             gather_seconds=gather_ms / 1000,
+            sampling_bytes=int(sampling_gb * 1e9),
             parent=parent,
             announce=announce,
         )

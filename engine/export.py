@@ -1,9 +1,7 @@
 """Checkpoints for use elsewhere: an adapter folder for peft, merged weights for transformers, the Hugging Face hub."""
 
 import json
-import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.pytorch_utils import Conv1D
 
 from .adapters import adapter_from_tensors
-from .checkpoints import ADAPTER_FILES, CONFIG_FILE, Checkpoint, CheckpointPath, CheckpointStore
+from .checkpoints import CONFIG_FILE, WEIGHTS_FILE, Checkpoint, CheckpointPath, CheckpointStore
 from .devices import DTYPES
+from .folders import check_free, new_folder
 from .lora import dense_weight
 from .model import BaseModel
 
@@ -25,19 +24,18 @@ def export_adapter(store: CheckpointStore, path: str, out: str | Path) -> Path:
     Raises
     ------
     RequestError
-        If there is no such checkpoint.
+        If there is no such checkpoint, or its base model is gone.
     FileExistsError
         If `out` is there already and not empty.
     """
     source = CheckpointPath.parse(path)
-    checkpoint = store.load(source)
-
-    def write(folder: Path) -> None:
-        for name in ADAPTER_FILES:
-            shutil.copyfile(store.folder(source) / name, folder / name)
-        _write_card(folder, checkpoint, base_folder(store, source), merged=False)
-
-    return _aside(Path(out), write)
+    checkpoint, base, out = store.load(source), store.base_folder(source), Path(out)
+    config = json.loads((store.folder(source) / CONFIG_FILE).read_text())
+    with new_folder(out, overwrite=False) as folder:
+        shutil.copyfile(store.folder(source) / WEIGHTS_FILE, folder / WEIGHTS_FILE)
+        (folder / CONFIG_FILE).write_text(json.dumps({**config, "base_model_name_or_path": str(base)}, indent=1))
+        _write_card(folder, checkpoint, base, merged=False)
+    return out
 
 
 def export_merged(store: CheckpointStore, path: str, out: str | Path, dtype: str | None = None) -> Path:
@@ -62,8 +60,8 @@ def export_merged(store: CheckpointStore, path: str, out: str | Path, dtype: str
     if dtype is not None and dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}")
     source = CheckpointPath.parse(path)
-    checkpoint = store.load(source)
-    folder = base_folder(store, source)
+    checkpoint, folder, out = store.load(source), store.base_folder(source), Path(out)
+    check_free(out, overwrite=False)
     info = checkpoint.info
     base = BaseModel(info.base_model, folder, torch.device("cpu"), torch.float32, info.quantize, plain=True)
     adapter = adapter_from_tensors(base.layers, info.lora, checkpoint.tensors, base.device)
@@ -81,12 +79,11 @@ def export_merged(store: CheckpointStore, path: str, out: str | Path, dtype: str
     own = getattr(AutoConfig.from_pretrained(folder, local_files_only=True), "dtype", None)
     net = net.to(dtype=DTYPES[dtype] if dtype else own or torch.float32)
 
-    def write(target: Path) -> None:
+    with new_folder(out, overwrite=False) as target:
         net.save_pretrained(target)
         AutoTokenizer.from_pretrained(folder, local_files_only=True).save_pretrained(target)
         _write_card(target, checkpoint, folder, merged=True)
-
-    return _aside(Path(out), write)
+    return out
 
 
 def push_to_hub(folder: str | Path, repository: str, *, private: bool = True) -> str:
@@ -109,29 +106,6 @@ def push_to_hub(folder: str | Path, repository: str, *, private: bool = True) ->
     api = huggingface_hub.HfApi()
     api.create_repo(repository, private=private, exist_ok=True)
     return str(api.upload_folder(repo_id=repository, folder_path=str(folder), commit_message="Export"))
-
-
-def base_folder(store: CheckpointStore, path: CheckpointPath) -> Path:
-    """Where the base model of a checkpoint was when it was written."""
-    config = json.loads((store.folder(path) / CONFIG_FILE).read_text())
-    return Path(config["base_model_name_or_path"])
-
-
-def _aside(out: Path, write: Callable[[Path], None]) -> Path:
-    """Let `write` fill a folder that appears as `out` only when it is complete."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(f"{out} exists already; choose another folder")
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    part.mkdir(parents=True)
-    try:
-        write(part)
-        if out.exists():
-            out.rmdir()
-        part.rename(out)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    return out
 
 
 def _write_card(folder: Path, checkpoint: Checkpoint, base: Path, *, merged: bool) -> None:

@@ -14,11 +14,15 @@ from transformers.utils.logging import disable_progress_bar
 
 from .chat_tokenizer import train_tokenizer
 from .devices import choose_threads
+from .folders import check_free, new_folder
 from .linear_probe import Labelled, probe_accuracy, tfidf_accuracy
 from .pretraining import Documents, TrainingPlan, pretrain
 from .prompts import Prompt, all_prompt_ids, answer_ids, messages
 
 logger = logging.getLogger(__name__)
+
+REPORT_FILE = "init_report.json"
+"""Also the mark of a folder that `init_model` has made, and may replace."""
 
 Probe = Callable[[PreTrainedModel, PreTrainedTokenizerBase], float]
 
@@ -109,13 +113,15 @@ def init_model(
     Raises
     ------
     ValueError
-        If there are no prompts or answers, a prompt does not fit `max_positions`, or a whole word cannot be one token.
+        If there are no prompts or answers, a prompt does not fit `max_positions`, a whole word cannot be one token, or
+        `out` holds something else than an earlier model of this function (which is replaced).
     """
     answers = tuple(answers if answers is not None else whole_words)
     if not prompts or not answers:
         raise ValueError(
             f"init_model needs prompts and answers (or whole_words), got {len(prompts)} and {len(answers)}"
         )
+    _check_out(Path(out))
     target = _target(probe, probe_target)
     started = time.monotonic()
     before = torch.get_num_threads()
@@ -176,10 +182,19 @@ def _target(probe: Labelled | Probe | None, target: float | None) -> float | Non
     return 0.9 * tfidf_accuracy(probe)
 
 
+def _check_out(out: Path) -> None:
+    """Refuse to replace anything but an earlier model of `init_model`."""
+    try:
+        check_free(out, overwrite=(out / REPORT_FILE).is_file())
+    except FileExistsError as error:
+        raise ValueError(f"{out} holds other things than a model of init_model; choose another folder") from error
+
+
 def _save(out: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, report: InitReport) -> None:
-    out.mkdir(parents=True, exist_ok=True)
+    _check_out(out)
     # A bar over the one shard of a model of this size is noise.
     disable_progress_bar()
-    tokenizer.save_pretrained(out)
-    model.save_pretrained(out)
-    (out / "init_report.json").write_text(json.dumps(asdict(report), indent=1))
+    with new_folder(out, overwrite=True) as folder:
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+        (folder / REPORT_FILE).write_text(json.dumps(asdict(report), indent=1))

@@ -165,6 +165,29 @@ class BaseModel:
             self._selected = None
         return out.logits.float()
 
+    def logits_in_parts(self, tokens: Tensor, select: Tensor, size: int) -> Iterator[Tensor]:
+        """`logits` of many places, `size` at a time: the network runs once, the head (and what follows it) per part."""
+        body = self.net.base_model
+        kept: list[Any] = []
+        run, own = body.forward, vars(body).get("forward")
+
+        def run_once(*args: Any, **kwargs: Any) -> Any:
+            if not kept:
+                kept.append(run(*args, **kwargs))
+            return kept[0]
+
+        for start in range(0, len(select), size):
+            if body is not self.net:  # Otherwise it has no body that could be kept apart from the head.
+                body.forward = run_once
+            try:
+                part = self.logits(tokens, select[start : start + size])
+            finally:
+                if own is not None:
+                    body.forward = own
+                elif body is not self.net:
+                    del body.forward
+            yield part
+
     def decoding_mask(self, slot_positions: Tensor, query_positions: Tensor) -> Tensor | dict[str, Tensor]:
         """The mask of one decoding step, written out: left to itself the model would choose its attention path by
         what is in the batch, and a row's bits would depend on its neighbours.

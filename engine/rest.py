@@ -1,6 +1,7 @@
 """The REST part: what is in the checkpoint folder, from this life of the server or an earlier one."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -8,13 +9,19 @@ from . import messages as m
 from .backend import Backend
 from .checkpoints import CheckpointInfo, CheckpointPath, check_name, now
 from .errors import RequestError
+from .work import Work
+
+Default = TypeVar("Default", int, None)
 
 
 class RestRoutes:
-    """Checkpoints and training runs. Everything is read from disk, except runs that have saved nothing yet."""
+    """Checkpoints and training runs. Everything is read from disk, except runs that have saved nothing yet.
 
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
+    The worker thread reads and deletes, as it is the one that writes: no answer sees half of a change.
+    """
+
+    def __init__(self, backend: Backend, work: Work) -> None:
+        self.backend, self.work = backend, work
 
     def add_to(self, app: web.Application, api: str) -> None:
         get = app.router.add_get
@@ -33,25 +40,36 @@ class RestRoutes:
             models.append({"model_name": name, "trainable": True, "sampleable": True})
         return web.json_response({"supported_models": models})
 
+    async def _json(self, run: Callable[[], dict[str, Any]]) -> web.Response:
+        return web.json_response(await self.work.done(run))
+
     async def weights_info(self, request: web.Request) -> web.Response:
-        body = m.parse(m.WeightsInfo, await request.read())
-        info = self.backend.store.info(CheckpointPath.parse(body.tinker_path))
-        parts = {f"train_{part}": info.lora.adapts(part) for part in ("attn", "mlp", "unembed")}
-        return web.json_response({"base_model": info.base_model, "is_lora": True, "lora_rank": info.lora.rank, **parts})
+        path = CheckpointPath.parse(m.parse(m.WeightsInfo, await request.read()).tinker_path)
+
+        def run() -> dict[str, Any]:
+            lora = self.backend.store.info(path).lora
+            parts = {f"train_{part}": lora.adapts(part) for part in ("attn", "mlp", "unembed")}
+            return {"base_model": self.backend.base_name(path), "is_lora": True, "lora_rank": lora.rank, **parts}
+
+        return await self._json(run)
 
     async def training_run(self, request: web.Request) -> web.Response:
         model_id = request.match_info["id"]
         check_name(model_id.replace(":", "_"), "the training run id")
-        return web.json_response(self._run(model_id, self.backend.store.list(model_id)))
+        return await self._json(lambda: self._run(model_id, self.backend.store.list(model_id)))
 
     async def training_runs(self, request: web.Request) -> web.Response:
-        saved: dict[str, list[CheckpointInfo]] = {model_id: [] for model_id in self.backend.models}
-        for info in self.backend.store.list():
-            saved.setdefault(CheckpointPath.parse(info.path).model_id, []).append(info)
         offset, limit = _number(request, "offset", 0), _number(request, "limit", 20)
-        page = list(saved.items())[offset : offset + limit]
-        cursor = {"offset": offset, "limit": limit, "total_count": len(saved)}
-        return web.json_response({"training_runs": [self._run(*item) for item in page], "cursor": cursor})
+
+        def run() -> dict[str, Any]:
+            saved: dict[str, list[CheckpointInfo]] = {model_id: [] for model_id in self.backend.models}
+            for info in self.backend.store.list():
+                saved.setdefault(CheckpointPath.parse(info.path).model_id, []).append(info)
+            page = list(saved.items())[offset : offset + limit]
+            cursor = {"offset": offset, "limit": limit, "total_count": len(saved)}
+            return {"training_runs": [self._run(*item) for item in page], "cursor": cursor}
+
+        return await self._json(run)
 
     def _run(self, model_id: str, saved: list[CheckpointInfo]) -> dict[str, Any]:
         model = self.backend.models.get(model_id)
@@ -89,18 +107,25 @@ class RestRoutes:
         }
 
     async def checkpoints(self, request: web.Request) -> web.Response:
-        found = [self._checkpoint(info) for info in self.backend.store.list(request.match_info.get("id"))]
-        offset, limit = _number(request, "offset", 0), _number(request, "limit", len(found))
-        cursor = {"offset": offset, "limit": limit, "total_count": len(found)}
-        return web.json_response({"checkpoints": found[offset : offset + limit], "cursor": cursor})
+        offset, limit = _number(request, "offset", 0), _number(request, "limit", None)
+
+        def run() -> dict[str, Any]:
+            found = [self._checkpoint(info) for info in self.backend.store.list(request.match_info.get("id"))]
+            most = len(found) if limit is None else limit
+            cursor = {"offset": offset, "limit": most, "total_count": len(found)}
+            return {"checkpoints": found[offset : offset + most], "cursor": cursor}
+
+        return await self._json(run)
 
     async def delete_checkpoint(self, request: web.Request) -> web.Response:
-        self.backend.store.delete(_named(request))
+        path = _named(request)
+        await self.work.done(lambda: self.backend.store.delete(path))
         return web.Response(status=204)
 
     async def accept_ttl(self, request: web.Request) -> web.Response:
         """Nothing on this machine expires by itself; the request is accepted so that recipes run."""
-        self.backend.store.info(_named(request))
+        path = _named(request)
+        await self.work.done(lambda: self.backend.store.info(path))
         return web.Response(status=204)
 
 
@@ -108,7 +133,7 @@ def _named(request: web.Request) -> CheckpointPath:
     return CheckpointPath.parse(f"tinker://{request.match_info['id']}/{request.match_info['checkpoint']}")
 
 
-def _number(request: web.Request, name: str, default: int) -> int:
+def _number(request: web.Request, name: str, default: Default) -> int | Default:
     text = request.query.get(name)
     if text is None:
         return default

@@ -283,11 +283,12 @@ class Sampler:
         first = 1 if request.score_last is None else len(prompt) - request.score_last
         scores = np.full(len(prompt), np.nan, np.float32)
         ids, values = np.zeros((len(prompt), k), np.int32), np.full((len(prompt), k), -99999.0, np.float32)
-        for start in range(first, len(prompt), SCORED_AT_ONCE):
+        # The token at i is predicted at i - 1; the last place is repeated to keep the shape of every part.
+        count = len(prompt) - first
+        select = np.pad(np.arange(first - 1, len(prompt) - 1), (0, -count % SCORED_AT_ONCE), mode="edge")
+        parts = self.base.logits_in_parts(self._tensor(tokens), self._tensor(select), SCORED_AT_ONCE)
+        for start, logits in zip(range(first, len(prompt), SCORED_AT_ONCE), parts, strict=True):
             places = np.arange(start, min(start + SCORED_AT_ONCE, len(prompt)))
-            # The token at i is predicted at i - 1; the last place is repeated to keep the shape.
-            select = np.pad(places - 1, (0, SCORED_AT_ONCE - len(places)), mode="edge")
-            logits = self.base.logits(self._tensor(tokens), self._tensor(select))
             table = torch.log_softmax(logits, dim=-1)[: len(places)]
             scores[places] = table.gather(1, self._tensor(tokens[0, places])[:, None])[:, 0].cpu().numpy()
             for row, place in enumerate(places if k else ()):

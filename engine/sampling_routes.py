@@ -11,6 +11,7 @@ from .client_sessions import ClientSessions
 from .errors import RequestError
 from .futures import Promise
 from .sample_requests import sample_request
+from .sampling_sessions import SamplingSession
 from .scheduler import SampleJob
 from .work import Work
 
@@ -20,7 +21,6 @@ class SamplingRoutes:
 
     def __init__(self, backend: Backend, work: Work, clients: ClientSessions) -> None:
         self.backend, self.work, self.clients = backend, work, clients
-        self._joined: dict[str, int] = {}
 
     def add_to(self, app: web.Application, api: str) -> None:
         post = app.router.add_post
@@ -44,10 +44,9 @@ class SamplingRoutes:
 
     async def join_sampling_session(self, request: web.Request) -> web.Response:
         body = m.parse(m.JoinSamplingSession, await request.read())
-        self.backend.sessions.get(body.sampling_session_id)
-        counter = self._joined.get(body.sampling_session_id, 0) + 1
-        self._joined[body.sampling_session_id] = counter
-        return web.json_response({"type": "join_sampling_session", "client_counter": counter})
+        session = self.backend.sessions.get(body.sampling_session_id)
+        session.joined += 1
+        return web.json_response({"type": "join_sampling_session", "client_counter": session.joined})
 
     async def sampler(self, request: web.Request) -> web.Response:
         session = self.backend.sessions.get(request.match_info["id"])
@@ -66,6 +65,8 @@ class SamplingRoutes:
         if promise is None:
             payload = sample_request(body, session.base)
             promise = self.work.promises.create(key)
+            session.waiting += 1
+            promise.future.add_done_callback(lambda _: _answered(session))
 
             def report(result: Any, promise: Promise = promise) -> None:
                 self.work.promises.resolve(
@@ -75,3 +76,7 @@ class SamplingRoutes:
             self.work.sample(promise, SampleJob(session_id, body.seq_id, payload, report))
         ids = [f"{promise.request_id}:{i}" for i in range(body.num_samples)]
         return web.json_response({"request_id": promise.request_id, "sample_sequence_ids": ids})
+
+
+def _answered(session: SamplingSession) -> None:
+    session.waiting -= 1

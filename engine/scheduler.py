@@ -88,6 +88,11 @@ class Scheduler(threading.Thread):
                 self._jobs.append(job)
             self._changed.notify()
 
+    def cancel(self, job: SampleJob) -> None:
+        """Drop a sampling job that still waits; nothing is reported for it."""
+        with self._changed:
+            job.cancelled = True
+
     def stop(self) -> None:
         """Finish the present job and end the thread."""
         with self._changed:

@@ -71,7 +71,7 @@ class Server:
         SamplingRoutes(self.backend, self.work, self._sessions).add_to(app, API)
         post(f"{API}/retrieve_future", self.retrieve_future)
         post(f"{API}/cancel_future", self.cancel_future)
-        RestRoutes(self.backend).add_to(app, API)
+        RestRoutes(self.backend, self.work).add_to(app, API)
         app.cleanup_ctx.append(self._running)
         return app
 
@@ -123,7 +123,7 @@ class Server:
         body = m.parse(m.RetrieveFuture, await request.read())
         promise = self.work.promises.get(body.request_id)
         if isinstance(promise.job, SampleJob):
-            promise.job.cancelled = True
+            self.work.cancel(promise.job)
             self.work.promises.resolve(promise, RequestError("the request was cancelled by the client"))
             self.work.promises.fetched(promise)
         return web.json_response({})

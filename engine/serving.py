@@ -54,6 +54,8 @@ class ServeOptions:
         QDoRA.
     gather_seconds
         How long sampling waits for more requests to join a batch.
+    sampling_bytes
+        Disk space for the weights of sampling clients that are not in memory.
     parent
         Process id; the server ends when that process does.
     announce
@@ -73,6 +75,7 @@ class ServeOptions:
     adapter: AdapterKind = "lora"
     quantize: Quantization = "none"
     gather_seconds: float = 0.04
+    sampling_bytes: int = 4 << 30
     parent: int | None = None
     announce: Path | None = None
 
@@ -86,6 +89,8 @@ class ServeOptions:
         if self.adapter not in KINDS:
             raise ValueError(f"adapter {self.adapter!r} is not known; choose one of {', '.join(KINDS)}")
         check_quantization(self.quantize)
+        if self.sampling_bytes < 0:
+            raise ValueError(f"sampling_bytes must be at least 0, got {self.sampling_bytes}")
         for name, folder in self.models.items():
             if not Path(folder, "config.json").is_file() and not is_hub_name(folder):
                 raise ValueError(
@@ -107,6 +112,7 @@ def build_server(options: ServeOptions) -> Server:
         download=options.download,
         adapter=options.adapter,
         quantize=options.quantize,
+        sampling_bytes=options.sampling_bytes,
     )
     backend = Backend(engine, CheckpointStore(options.checkpoints))
     return Server(backend, options.api_key, options.gather_seconds)

@@ -1,7 +1,9 @@
 """Forward and backward passes of one adapter, and its AdamW step."""
 
+import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +54,9 @@ def forward_backward(
 ) -> ForwardBackwardResult:
     """Sum the loss over all tokens of all data; add its gradient to the adapter's unless `backward` is false.
 
+    A pass that fails in any way adds nothing: the accumulated gradients are those from before it, and it can be
+    repeated.
+
     Equal inputs go through the model once, and so does the prompt that the rollouts of a group have in common. With
     `backward`, logits are computed only at the positions where a weight, an advantage or a sampling log-probability
     is not zero; elsewhere the reported log-probability is 0. A forward pass alone reports all of them.
@@ -59,7 +64,8 @@ def forward_backward(
     Raises
     ------
     RequestError
-        For an unknown loss, a missing or misshapen input, or tokens the model does not have.
+        For an unknown loss, a missing or misshapen input, tokens the model does not have, or, with `backward`, a loss
+        or a gradient that is not finite.
     """
     check_loss(loss_fn, config)
     for i, datum in enumerate(data):
@@ -67,13 +73,43 @@ def forward_backward(
     logprobs = [np.zeros(d.inputs["target_tokens"].shape, np.float32) for d in data]
     sequences = _distinct(data, loss_fn, everything=not backward)
     total = 0.0
-    with base.using(adapter), torch.set_grad_enabled(backward):
+    with _all_or_nothing(adapter), base.using(adapter), torch.set_grad_enabled(backward):
         for one in plan_passes(sequences, base.vocab_size, share=base.window is None and not base.plain):
             loss = _pass_loss(base, one, data, loss_fn, config, logprobs)
             total += float(loss.detach())
             if backward:
                 loss.backward()
+        if backward:
+            _check_finite(adapter, total)
     return ForwardBackwardResult(logprobs, {"loss:sum": total})
+
+
+@contextmanager
+def _all_or_nothing(adapter: AdapterWeights) -> Iterator[None]:
+    """Gradients that the block computes are added to those from before it, unless it raises."""
+    parameters = list(adapter.parameters())
+    before = [parameter.grad for parameter in parameters]
+    for parameter in parameters:
+        parameter.grad = None
+    try:
+        yield
+    except BaseException:
+        for parameter, grad in zip(parameters, before, strict=True):
+            parameter.grad = grad
+        raise
+    for parameter, grad in zip(parameters, before, strict=True):
+        if parameter.grad is None:
+            parameter.grad = grad
+        elif grad is not None:
+            parameter.grad += grad
+
+
+def _check_finite(adapter: AdapterWeights, loss: float) -> None:
+    if not math.isfinite(loss):
+        raise RequestError(f"the loss is {loss}; nothing was added to the gradient")
+    for name, parameter in adapter.named_parameters():
+        if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+            raise RequestError(f"the gradient of {name} is not finite (the loss is {loss}); nothing was added to it")
 
 
 def _pass_loss(
@@ -184,19 +220,43 @@ def new_optimizer(adapter: AdapterWeights) -> torch.optim.AdamW:
 def optim_step(adapter: AdapterWeights, optimizer: torch.optim.AdamW, settings: AdamSettings) -> dict[str, float]:
     """One AdamW step on the accumulated gradients (zero where there are none), which are then cleared.
 
+    A step that fails changes nothing: weights, optimiser state and gradients are those from before it.
+
     Returns
     -------
     The gradient's norm before clipping, as ``grad_norm:mean``.
+
+    Raises
+    ------
+    RequestError
+        If the norm is not finite. Only then the gradients are cleared, as no repetition could succeed with them.
     """
     parameters = list(adapter.parameters())
+    before = [(p.detach().clone(), None if p.grad is None else p.grad.clone()) for p in parameters]
+    state = copy.deepcopy(optimizer.state_dict())
+    try:
+        norm = _step(parameters, optimizer, settings)
+    except BaseException:
+        for parameter, (weight, grad) in zip(parameters, before, strict=True):
+            parameter.data.copy_(weight)
+            parameter.grad = grad
+        optimizer.load_state_dict(state)
+        raise
+    optimizer.zero_grad(set_to_none=True)
+    if not math.isfinite(norm):
+        raise RequestError(f"the gradient's norm is {norm}; the step was not taken and the gradient was dropped")
+    return {"grad_norm:mean": norm}
+
+
+def _step(parameters: list[torch.nn.Parameter], optimizer: torch.optim.AdamW, settings: AdamSettings) -> float:
+    """Take the step if the gradient's norm is finite, and return the norm."""
     for parameter in parameters:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
     limit = settings.grad_clip_norm if settings.grad_clip_norm > 0 else math.inf
     norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit))
     if not math.isfinite(norm):
-        optimizer.zero_grad(set_to_none=True)
-        raise RequestError(f"the gradient's norm is {norm}; the step was not taken and the gradient was dropped")
+        return norm
     for group in optimizer.param_groups:
         group.update(
             lr=settings.learning_rate,
@@ -205,5 +265,4 @@ def optim_step(adapter: AdapterWeights, optimizer: torch.optim.AdamW, settings: 
             weight_decay=settings.weight_decay,
         )
     optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return {"grad_norm:mean": norm}
+    return norm

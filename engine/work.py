@@ -57,5 +57,9 @@ class Work:
         promise.job = job
         self._scheduler.submit(job)
 
+    def cancel(self, job: SampleJob) -> None:
+        """Drop a sampling request if it is not being served yet."""
+        self._scheduler.cancel(job)
+
     def _report(self, promise: Promise) -> Callable[[Any], None]:
         return lambda result: self.promises.resolve(promise, result)
