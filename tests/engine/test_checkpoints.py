@@ -1,6 +1,8 @@
 """Checkpoints: peft's format, exact, complete or absent."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import peft
@@ -14,6 +16,7 @@ from scisci_gym.engine import checkpoints
 from scisci_gym.engine.backend import Backend, EngineOptions
 from scisci_gym.engine.checkpoints import CheckpointPath, CheckpointStore, check_name
 from scisci_gym.engine.errors import RequestError
+from scisci_gym.engine.export import export_adapter
 from scisci_gym.engine.lora import LoraSpec
 from scisci_gym.engine.training import AdamSettings, TrainingDatum
 
@@ -113,6 +116,76 @@ def test_a_checkpoint_of_another_model_is_refused(tiny_model: Path, tmp_path: Pa
     path = backend.save("s:train:0", "weights", "x")
     with pytest.raises(RequestError, match="does not fit the base model"):
         backend.load("t:train:0", path, optimizer=False, base_model="llama")
+
+
+def make_run(tiny_model: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A run's folder with model and checkpoints in it, made by a client that names the model by a relative path."""
+    shutil.copytree(tiny_model, run / "model")
+    monkeypatch.chdir(run)
+    backend = make_backend(Path("checkpoints"))
+    backend.create_model("s:train:0", "model", LoraSpec(rank=2, seed=0), {})
+    return backend.save("s:train:0", "weights", "x")
+
+
+def test_a_run_can_be_used_from_any_folder_and_moved(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_run(tiny_model, tmp_path / "run", monkeypatch)
+    where = CheckpointPath.parse(path)
+    # Somewhere else, where "model" means something else.
+    (tmp_path / "elsewhere" / "model").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for place in ("run", "archive/2026/run"):
+        if place != "run":
+            (tmp_path / place).parent.mkdir(parents=True)
+            (tmp_path / "run").rename(tmp_path / place)
+        backend = make_backend(tmp_path / place / "checkpoints")
+        assert backend.base_name(where) == str(tmp_path / place / "model")
+        # A client asks for the name first and sends it with its request to load.
+        for name in (None, backend.base_name(where), backend.store.info(where).base_model):
+            backend.load("t:train:0", path, optimizer=True, base_model=name)
+            assert backend.model("t:train:0").base.folder == tmp_path / place / "model"
+        assert backend.sampler_from_path(path)
+        exported = export_adapter(backend.store, path, tmp_path / f"adapter of {place[:3]}")
+        config = json.loads((exported / "adapter_config.json").read_text())
+        assert config["base_model_name_or_path"] == str(tmp_path / place / "model")
+
+
+def test_a_checkpoint_that_moves_alone_finds_its_model(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_run(tiny_model, tmp_path / "run", monkeypatch)
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints").rename(tmp_path / "deep" / "er" / "ck")
+    model = make_backend(tmp_path / "deep" / "er" / "ck").load("t:train:0", path, optimizer=True)
+    assert model.base.folder == tmp_path / "run" / "model"
+
+
+def test_a_model_that_is_gone_is_named_with_the_remedy(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_run(tiny_model, tmp_path / "run", monkeypatch)
+    (tmp_path / "run" / "model").rename(tmp_path / "run" / "renamed")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    backend = make_backend(tmp_path / "moved" / "checkpoints")
+    both = f"{tmp_path / 'moved' / 'model'} nor at {tmp_path / 'run' / 'model'}"
+    for use in (
+        lambda: backend.load("t:train:0", path, optimizer=True),
+        lambda: backend.sampler_from_path(path),
+        lambda: export_adapter(backend.store, path, tmp_path / "out"),
+    ):
+        with pytest.raises(RequestError, match=f"is gone: it is not at {re.escape(both)}; put .* back .* --model"):
+            use()
+    # The remedy: the name that the error says, with the folder where the model is now.
+    name = backend.store.info(CheckpointPath.parse(path)).base_model
+    options = EngineOptions({name: tmp_path / "moved" / "renamed"}, torch.device("cpu"), torch.float32)
+    again = Backend(options, CheckpointStore(tmp_path / "moved" / "checkpoints"))
+    assert again.load("t:train:0", path, optimizer=True).base.folder == tmp_path / "moved" / "renamed"
+
+
+def test_a_checkpoint_that_is_gone_is_named_with_the_remedy(tiny_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=rf"{tmp_path}/s_train_0/weights/x is not there; .* --checkpoints FOLDER"):
+        make_backend(tmp_path, tiny_model).load("t:train:0", "tinker://s:train:0/weights/x", optimizer=True)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,30 @@ def test_sampled_logprobs_are_the_trainers(base: BaseModel, adapter: AdapterWeig
             np.testing.assert_allclose(result.prompt_logprobs[1:], scored[: len(prompt) - 1], atol=1e-4)
 
 
+@pytest.mark.parametrize("length", [2, 129, 300])
+def test_a_prompt_is_scored_in_one_pass(length: int, base: BaseModel, adapter: AdapterWeights) -> None:
+    """The network runs once, the head once per 128 positions; the values are those of all logits at once."""
+    prompt = tuple(np.random.default_rng(length).integers(3, base.vocab_size, length).tolist())
+    request = SampleRequest(prompt, (), 1, prompt_logprobs=True, topk_prompt=2)
+    passes, heads = [], []
+    hooks = [
+        base.net.model.layers[0].register_forward_hook(lambda *_: passes.append(1)),
+        base.net.lm_head.register_forward_hook(lambda *_: heads.append(1)),
+    ]
+    try:
+        (result,) = Sampler(base, 8, 256).sample(adapter.snapshot(), [request])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    assert (len(passes), len(heads)) == (1, -(-(length - 1) // 128))
+    tokens = torch.tensor([prompt])
+    with torch.no_grad(), base.using(adapter.snapshot()):
+        expected = base.logits(tokens, torch.arange(length - 1)).log_softmax(-1).gather(1, tokens[0, 1:, None])[:, 0]
+    assert result.prompt_logprobs is not None
+    np.testing.assert_allclose(result.prompt_logprobs[1:], expected, rtol=1e-5, atol=1e-5)
+    assert "forward" not in vars(base.net.model)
+
+
 def test_samples_follow_the_distribution(base: BaseModel, adapter: AdapterWeights) -> None:
     """4,000 first tokens against the model's probabilities (chi-square, 5 standard deviations)."""
     prompt, count = (9, 8, 7), 4000
