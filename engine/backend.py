@@ -264,8 +264,8 @@ class Backend:
             raise RequestError(
                 f"{path} holds no optimizer state (it is a sampler checkpoint); load it without optimizer"
             )
-        own = base_model is None or base_model == checkpoint.info.base_model
-        base = self.base_of(source) if own else self.base(base_model)
+        name = base_model or checkpoint.info.base_model
+        base = self.base_of(source) if name == checkpoint.info.base_model else self.base(name)
         adapter = self._adapter(base, checkpoint)
         state = training.new_optimizer(adapter)
         if optimizer and checkpoint.optimizer is not None:
