@@ -18,6 +18,8 @@ from ..datasets.atomic_files import write_json_atomically, write_text_atomically
 from .catalogue import RECIPES
 from .engines import EngineSwitch
 from .evaluation.bootstrap import seed_half_width
+from .monitoring.figures import as_float, mean_of
+from .monitoring.measures import finite
 from .monitoring.metrics_log import read_metrics
 from .monitoring.progress import training_progress
 from .monitoring.run_record import read_run_record
@@ -171,16 +173,15 @@ def measures(folder: Path) -> dict[str, float | None]:
     rows = read_metrics(folder)
     steps = [row for row in rows if any(name in row for name in EPISODES)]
     found: dict[str, float | None] = {
-        heading: _mean([row[key] for row in steps[-LAST:] if key in row]) for heading, key, _ in COLUMNS
+        heading: _mean([value for _, value in finite(steps[-LAST:], key)]) for heading, key, _ in COLUMNS
     }
-    validated = [row["validation/macro_f1"] for row in rows if "validation/macro_f1" in row]
-    found["validation"] = max(validated, default=None)
+    found["validation"] = max((value for _, value in finite(rows, "validation/macro_f1")), default=None)
     found["episodes/s"], found["tokens/s"] = _rate(steps, EPISODES), _rate(steps, TOKENS)
     return found
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
+    return mean_of(values) if values else None
 
 
 def _rate(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> float | None:
@@ -190,7 +191,7 @@ def _rate(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> float | No
         amount = next((row[name] for name in names if name in row), None)
         seconds = row.get("time/total", 0.0) - row.get("time/run_evals", 0.0)
         if amount is not None and seconds > 0:
-            rates.append(amount / seconds)
+            rates.append(as_float(amount) / seconds)
     return float(np.median(rates)) if rates else None
 
 
@@ -218,7 +219,7 @@ def _cell(values: Sequence[float | None], form: str) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return ""
-    mean = form.format(float(np.mean(known)))
+    mean = form.format(mean_of(known))
     return mean if len(known) == 1 else f"{mean} ±{form.format(float(seed_half_width(np.array(known))))}"
 
 

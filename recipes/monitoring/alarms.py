@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 from typing import Literal
 
 from . import measures as m
+from .figures import mean_of
 from .metrics_log import Row
 
 RECENT = 5
@@ -231,4 +232,4 @@ def history(rows: Sequence[Row], points: int = 200) -> list[tuple[Alarm, int, in
 
 
 def _mean(points: Sequence[tuple[int, float]]) -> float:
-    return fmean(value for _, value in points) if points else 0.0
+    return mean_of([value for _, value in points]) if points else 0.0

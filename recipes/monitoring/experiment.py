@@ -9,7 +9,8 @@ from typing import Any
 
 from ...datasets.atomic_files import write_text_atomically
 from .comparison import comparison
-from .measures import KEY_MEASURES, shown, summary
+from .figures import shown
+from .measures import KEY_MEASURES, summary
 from .redaction import without_secrets
 from .run_state import RunState, read_evaluations, read_state
 

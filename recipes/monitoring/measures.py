@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .figures import as_float
 from .metrics_log import Row
 
 
@@ -106,19 +107,8 @@ def summary(rows: Sequence[Row], measure: Measure) -> Summary | None:
 
 def labels_of(rows: Sequence[Row]) -> list[str]:
     """Labels whose shares among the predictions the run logs."""
-    names = {key.removeprefix(PREDICTED) for row in rows for key in row if key.startswith(PREDICTED)}
-    return sorted(names)
-
-
-def shown(value: float) -> str:
-    """A value as tables have it: four digits, without an exponent where that is readable.
-
-    Examples
-    --------
-    >>> shown(0.123456), shown(10412.3), shown(1.1e-12)
-    ('0.1235', '10,412', '1.1e-12')
-    """
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+    names = {key for row in rows for key in row if key.startswith(PREDICTED)}
+    return sorted(name.removeprefix(PREDICTED) for name in names if finite(rows, name))
 
 
 def tokens_per_second(row: Row) -> float | None:
@@ -131,9 +121,9 @@ def tokens_per_second(row: Row) -> float | None:
     seconds: Any = row.get("time/total")
     if seconds is None and "time/finish_batch" in row:
         seconds = sum(row.get(f"time/{part}", 0.0) for part in ("get_batch", "submit_batch", "finish_batch"))
-    return tokens / seconds if tokens and seconds else None
+    return as_float(tokens) / as_float(seconds) if tokens and seconds else None
 
 
 def _value(row: Row, key: str) -> float | None:
     value = tokens_per_second(row) if key == SPEED.key else row.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return as_float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

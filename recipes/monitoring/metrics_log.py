@@ -10,6 +10,8 @@ from typing import Any
 from tinker_cookbook.stores.storage import storage_from_uri
 from tinker_cookbook.stores.training_store import TrainingRunStore
 
+from .figures import as_float
+
 METRICS = "metrics.jsonl"
 Row = Mapping[str, Any]
 
@@ -55,6 +57,6 @@ def progress(rows: Sequence[Row]) -> tuple[int, int | None]:
         if share is None:
             continue
         ahead = done if "dpo_loss" in row else done + 1
-        planned = round(ahead / share) if 0 < share <= 1 and math.isfinite(share) else None
-        return done + 1, planned
+        planned = as_float(ahead) / share if 0 < share <= 1 else math.nan
+        return done + 1, round(planned) if math.isfinite(planned) else None
     return 0, None

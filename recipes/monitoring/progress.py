@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from .measures import finite
 from .metrics_log import MetricsLog
 
 # What is worth seeing while one waits, in the first form that the run logs.
@@ -62,7 +63,6 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
 def _latest(rows: list[dict]) -> str:
     found = []
     for key, name in SHOWN:
-        values = [row[key] for row in rows if key in row]
-        if values:
-            found.append(f"{name} {values[-1]:.2f}")
+        if points := finite(rows, key):
+            found.append(f"{name} {points[-1][1]:.2f}")
     return "  " + ", ".join(found) if found else ""

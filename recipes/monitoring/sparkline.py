@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
+
+from .figures import as_float, mean_of
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -28,13 +29,15 @@ def sparkline(values: Sequence[float], width: int = 32) -> str:
     """
     count = min(width, len(values))
     bins = [values[at * len(values) // count : (at + 1) * len(values) // count] for at in range(count)]
-    means = [fmean(finite) if (finite := [v for v in part if math.isfinite(v)]) else math.nan for part in bins]
+    means = [mean_of([v for value in part if math.isfinite(v := as_float(value))]) for part in bins]
     known = [mean for mean in means if math.isfinite(mean)]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
 
     def block(mean: float) -> str:
         if not math.isfinite(mean):
             return "!"
-        return BLOCKS[round((mean - low) / (high - low) * (len(BLOCKS) - 1))] if high > low else BLOCKS[0]
+        # Halves, as the difference of two floats may be larger than the largest float.
+        height = (mean / 2 - low / 2) / span if (span := high / 2 - low / 2) > 0 else 0.0
+        return BLOCKS[round(height * (len(BLOCKS) - 1))]
 
     return "".join(map(block, means))

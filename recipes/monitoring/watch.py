@@ -12,7 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .measures import EXPECTED, MEASURES, PREDICTED, finite, labels_of, shown, summary, values
+from .figures import shown
+from .measures import EXPECTED, MEASURES, PREDICTED, finite, labels_of, summary, values
 from .run_state import RunState
 from .sparkline import sparkline
 
@@ -129,4 +130,4 @@ def _labels(state: RunState, labels: list[str]) -> Table:
 
 
 def _span(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds))) if seconds >= 60 else f"{seconds:.0f} s"
+    return str(timedelta(seconds=round(seconds))) if 60 <= seconds < 1e9 else f"{shown(seconds)} s"

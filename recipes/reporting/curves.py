@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import io
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,11 +15,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 
+from ..monitoring.figures import as_float
+from ..monitoring.measures import finite
+
 Rows = Sequence[Mapping[str, Any]]
 
 # Matplotlib draws in these colours; `_themed` turns each into the page's variable of that name, see base.html.j2.
 INK, MUTED, GRID = "#010101", "#020202", "#030303"
 LINES = ("#100001", "#100002", "#100003", "#100004", "#100005", "#100006", "#100007", "#100008")
+# Matplotlib computes with multiples of what it draws, which have to be floats too.
+DRAWABLE = 1e300
 DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2))
 _VARIABLES = {
     INK: "var(--ink, #1b1f24)",
@@ -146,13 +150,12 @@ def _dashes(at: int) -> tuple[float, ...]:
     return DASHES[at % len(DASHES)]
 
 
-def _points(rows: Rows, key: str) -> dict[int, float]:
-    """Step -> value; a step that is not a number of the run, or a value that is none, is left out."""
-    return {int(row["step"]): float(row[key]) for row in rows if "step" in row and _is_number(row.get(key))}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _points(rows: Rows, key: str) -> dict[float, float]:
+    """Step -> value; a step that is not a number of the run, or a value that is none, is left out, and so is one
+    that is too large to be drawn.
+    """
+    points = ((as_float(step), value) for step, value in finite([row for row in rows if "step" in row], key))
+    return {step: value for step, value in points if max(abs(step), abs(value)) < DRAWABLE}
 
 
 def _band(seeds: Sequence[Rows], key: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -162,7 +165,7 @@ def _band(seeds: Sequence[Rows], key: str) -> tuple[np.ndarray, np.ndarray, np.n
     values = np.array([[found[step] for step in shared] for found in points], dtype=float).reshape(len(points), -1)
     if not shared:
         return np.array([]), np.array([]), np.array([]), np.array([])
-    return np.array(shared), values.min(axis=0), values.mean(axis=0), values.max(axis=0)
+    return np.array(shared, dtype=float), values.min(axis=0), values.mean(axis=0), values.max(axis=0)
 
 
 def _draw(

@@ -13,6 +13,7 @@ from typing import Any
 from ..monitoring.alarms import Alarm, history
 from ..monitoring.comparison import comparison_sentence
 from ..monitoring.experiment import facts_of, question_of
+from ..monitoring.figures import shown
 from ..monitoring.measures import (
     MEASURES,
     PREDICTED,
@@ -21,7 +22,6 @@ from ..monitoring.measures import (
     SPEED,
     Measure,
     labels_of,
-    shown,
     summary,
     tokens_per_second,
 )

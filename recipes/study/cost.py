@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..monitoring.measures import finite
 from ..monitoring.metrics_log import read_metrics
 from ..monitoring.run_record import read_run_record
 
@@ -43,4 +44,4 @@ def cost_of(folder: Path) -> Cost:
 
 
 def _total(rows: Sequence[Mapping[str, Any]], name: str) -> int:
-    return int(sum(row.get(name, 0) for row in rows))
+    return int(sum(value for _, value in finite(rows, name)))
