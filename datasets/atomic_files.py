@@ -5,6 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
+import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,17 +19,89 @@ class FolderInUse(ValueError):
     """Another process works in the folder that was asked for."""
 
 
-def write_text_atomically(path: str | Path, text: str) -> Path:
-    """Write a file so that a reader, or a run after a crash, finds the old one or the new one and never half of one."""
+_UNFINISHED = re.compile(r"\..+\.(?P<machine>[^.]*)\.(?P<process>\d+)\.\d+\.part")
+_MACHINE = re.sub(r"\W", "-", platform.node())
+_BEING_WRITTEN: set[Path] = set()
+
+
+@contextmanager
+def aside(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
+    """A path beside `path` for the block to write a file or fill a folder at; it takes the name `path` when the block
+    ends, and is removed if the block raises.
+
+    The name tells machine, process and thread: no two writers share one, and `remove_unfinished` knows whose it was.
+
+    Parameters
+    ----------
+    path : path
+        Its folder is made if it is not there.
+    durable : bool
+        Flush the file and its new name to the disk before returning, so that they outlive a power failure too.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    unfinished = path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}.part")
+    _BEING_WRITTEN.add(unfinished)
     try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
+        yield unfinished
+        if durable:
+            _flush(unfinished)
+        unfinished.replace(path)
+        if durable:
+            _flush(path.parent)
     finally:
-        aside.unlink(missing_ok=True)
-    return path
+        _BEING_WRITTEN.discard(unfinished)
+        _remove(unfinished)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether `path` has a name that `aside` gives."""
+    return _UNFINISHED.fullmatch(path.name) is not None
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what `aside` has left in `folder` (not below it) when its process was killed.
+
+    What a process of this machine that lives, or one of another machine, is writing stays.
+    """
+    for path in folder.glob(".*.part"):
+        found = _UNFINISHED.fullmatch(path.name)
+        if found is None or found["machine"] != _MACHINE or path in _BEING_WRITTEN:
+            continue
+        if int(found["process"]) == os.getpid() or not _lives(int(found["process"])):
+            _remove(path)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_text_atomically(path: str | Path, text: str) -> Path:
+    """Write a file so that a reader, or a run after a crash, finds the old one or the new one and never half of one."""
+    with aside(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    return Path(path)
 
 
 def write_json_atomically(path: str | Path, value: Any) -> Path:
@@ -77,20 +152,32 @@ def locked(path: str | Path) -> Iterator[None]:
         yield
 
 
+_CLAIMS: dict[Path, tuple[int, int]] = {}
+
+
 @contextmanager
 def claimed(path: str | Path, refusal: str) -> Iterator[None]:
-    """Hold the lock file at `path` while the block runs.
+    """Hold the lock file at `path` while the block runs. A thread that holds it already may claim it again.
 
     Raises
     ------
     FolderInUse
-        With the text `refusal`, if another process holds it.
+        With the text `refusal`, if another process or thread holds it.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            raise FolderInUse(refusal) from error
+    path, me = Path(path).resolve(), (os.getpid(), threading.get_ident())
+    if _CLAIMS.get(path) == me:
+        # A second handle of the file is not opened: closing it would end the lock of the first.
         yield
+        return
+    if _CLAIMS.setdefault(path, me) != me:
+        raise FolderInUse(refusal)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as handle:
+            try:
+                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError) as error:
+                raise FolderInUse(refusal) from error
+            yield
+    finally:
+        del _CLAIMS[path]

@@ -1,0 +1,130 @@
+"""The folder of a dataset: whose files are in it, and how one dataset takes another's place there.
+
+A build deletes and overwrites only what an earlier build has written: the files that `card.json` lists, or, where a
+build was cut off, every file of a dataset's names, which `.unfinished` says are ours. Whatever else stands in a place
+that a dataset needs is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .atomic_files import claimed, is_unfinished, remove_unfinished, write_text_atomically
+from .decode import BadInput
+
+PLACES = ("README.md", "card.json", "published.parquet", "data", "graph", "source")
+"""What of a dataset's folder the dataset itself takes. (``works`` and ``pages`` mark their own files.)"""
+UNFINISHED = ".unfinished"
+LOCK = ".lock"
+
+
+@contextmanager
+def dataset_folder(out: Path, inputs: Iterable[Path] = ()) -> Iterator[None]:
+    """Hold a folder for one build while the block runs; nothing is written where that is refused.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of the dataset; made if it is not there.
+    inputs : iterable of Path
+        What the build reads.
+
+    Raises
+    ------
+    BadInput
+        If `out` is a file, an input is in `out` or `out` in an input (through links too), or a file that no build
+        wrote stands where the dataset would.
+    FolderInUse
+        If another build holds the folder.
+    """
+    refuse_overlap(out, inputs)
+    owned_files(out)
+    with claimed(out / LOCK, f"another build is writing to {out}; wait for its end, or choose another --out"):
+        yield
+
+
+def refuse_overlap(out: Path, inputs: Iterable[Path]) -> None:
+    """Raise `BadInput` if a folder to write to and a file or folder to read are one, or one is in the other."""
+    target = out.resolve()
+    for above in (target, *target.parents):
+        if above.exists() and not above.is_dir():
+            raise BadInput(f"--out {out}: {above} is a file; choose a folder")
+    for given in inputs:
+        source = given.resolve()
+        if source.is_relative_to(target) or target.is_relative_to(source):
+            how = "is the same as" if source == target else "holds" if source.is_relative_to(target) else "lies in"
+            raise BadInput(f"--out {out} {how} the input {given}, which could be overwritten; choose another --out")
+
+
+def owned_files(out: Path) -> list[Path]:
+    """Files of an earlier dataset, or of the start of one, in the places that a dataset takes.
+
+    Raises
+    ------
+    BadInput
+        If another file stands there.
+    """
+    found = [path for path in _found(out) if not is_unfinished(path)]
+    if (out / UNFINISHED).is_file():
+        return found
+    listed = _listed(out)
+    for path in found:
+        if path.relative_to(out).as_posix() not in listed:
+            raise BadInput(
+                f"{path} was not written by a build, or by one of an earlier version, and a dataset would take its "
+                "place; move it away, or choose another --out"
+            )
+    return found
+
+
+def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
+    """Remove an earlier dataset from a folder that `dataset_folder` holds, its card first.
+
+    From here to `finish` the folder is no dataset, and `.unfinished` tells the next build that what it finds is ours.
+    """
+    owned = owned_files(out)
+    write_text_atomically(out / UNFINISHED, "A build is at work here, or was cut off: this is not a dataset.\n")
+    (out / "card.json").unlink(missing_ok=True)
+    for path in owned:
+        if path.relative_to(out).parts[0] not in keep:
+            path.unlink(missing_ok=True)
+    for folder in [out, *(path for name in PLACES if name not in keep for path in _folders(out / name))]:
+        remove_unfinished(folder)
+        if folder != out:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def dataset_files(out: Path) -> list[str]:
+    """What is in the places of a dataset, with its card, for the card: paths below `out`, sorted."""
+    found = {path.relative_to(out).as_posix() for path in _found(out) if not is_unfinished(path)}
+    return sorted(found | {"README.md", "card.json"})
+
+
+def finish(out: Path) -> None:
+    """Say that the dataset of which the card was written last is whole."""
+    (out / UNFINISHED).unlink(missing_ok=True)
+
+
+def _found(out: Path) -> list[Path]:
+    paths = [out / name for name in PLACES]
+    below = [path for place in paths if place.is_dir() for path in place.rglob("*")]
+    return [path for path in [*paths, *below] if path.is_symlink() or path.is_file()]
+
+
+def _folders(place: Path) -> list[Path]:
+    """A folder and those below it, the deepest first."""
+    if not place.is_dir():
+        return []
+    return [*sorted((path for path in place.rglob("*") if path.is_dir()), reverse=True), place]
+
+
+def _listed(out: Path) -> set[str]:
+    try:
+        files = json.loads((out / "card.json").read_bytes())["files"]
+        return {name for name in files if isinstance(name, str)}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
