@@ -16,8 +16,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .api_plan import Step, cost, first_plan, second_plan
+from .atomic_files import write_json_atomically
 from .build import BuildOptions, build_dataset
 from .collect import Collected, Report, Wanted, collect
+from .dataset_folder import dataset_folder
 from .openalex import DAILY_USD, Connection, api_key
 from .page_store import PageStore
 from .refusals import Stopped
@@ -73,7 +75,6 @@ def run_openalex(
 ) -> dict[str, Any] | None:
     """The command: print the plan, stop there on `dry_run`, collect, build. None where there is no card."""
     key = api_key()
-    console = Console(quiet=quiet)
     steps = first_plan(wanted)
     _show_steps(steps, f"Plan for up to {wanted.max_focal:,} focal papers", Console())
     low, high = cost(steps)
@@ -86,6 +87,12 @@ def run_openalex(
     )
     if dry_run:
         return None
+    with dataset_folder(out):
+        return _run(wanted, out, options, key, base_url, budget, patience, quiet, backoff)
+
+
+def _run(wanted, out, options, key, base_url, budget, patience, quiet, backoff) -> dict[str, Any]:
+    console = Console(quiet=quiet)
     store = PageStore(out / "pages")
     connection = Connection(store, base_url=base_url, key=key, budget_usd=budget, patience=patience, backoff=backoff)
     try:
@@ -144,9 +151,7 @@ def _last_closed_year(out: Path) -> int:
     """The last year that was over when collecting began. A run that goes on another day keeps the first day's."""
     place = out / "pages" / "started.json"
     if not place.is_file():
-        unfinished = place.with_suffix(".tmp")
-        unfinished.write_text(json.dumps({"date": datetime.now(UTC).date().isoformat()}) + "\n")
-        unfinished.replace(place)
+        write_json_atomically(place, {"date": datetime.now(UTC).date().isoformat()})
     return date.fromisoformat(json.loads(place.read_text())["date"]).year - 1
 
 

@@ -39,16 +39,30 @@ def aside(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
         Flush the file and its new name to the disk before returning, so that they outlive a power failure too.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}.part")
-    _BEING_WRITTEN.add(unfinished)
-    try:
+    with _unfinished(path) as unfinished:
         yield unfinished
         if durable:
             _flush(unfinished)
         unfinished.replace(path)
         if durable:
             _flush(path.parent)
+
+
+@contextmanager
+def scratch_folder(path: str | Path) -> Iterator[Path]:
+    """A folder beside `path` for the block to work in, removed when it ends; `remove_unfinished` knows it too."""
+    with _unfinished(Path(path)) as folder:
+        folder.mkdir()
+        yield folder
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}.part")
+    _BEING_WRITTEN.add(unfinished)
+    try:
+        yield unfinished
     finally:
         _BEING_WRITTEN.discard(unfinished)
         _remove(unfinished)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from .card import write_card
 from .copies import later_copies
+from .dataset_folder import dataset_files, dataset_folder, finish, start_over
 from .decode import BadInput
 from .graph import CitationGraph
 from .graph_labels import GraphLabels, graph_labels, save_papers
@@ -62,8 +62,8 @@ class BuildOptions:
         Titles of cited papers kept with each paper.
     command : list of str
         The command line that builds this dataset again, for the card.
-    extra : dict
-        Further facts for the card, such as the ceiling of a synthetic corpus.
+    extra : dict, or function from the folder to a dict
+        Further facts for the card, such as the ceiling of a synthetic corpus, which is computed on its papers.
     novelty : bool
         Whether to compute the atypicality of the venues that papers cite, where venues are known.
     balance_train : bool
@@ -83,7 +83,7 @@ class BuildOptions:
     split_years: SplitYears | None = None
     max_references: int = 20
     command: tuple[str, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] | Callable[[Path], dict[str, Any]] = field(default_factory=dict)
     novelty: bool = True
     balance_train: bool = False
     cutoff: date | None = None
@@ -175,7 +175,7 @@ def build_dataset(
             "split": {"kind": options.split, **asdict(split_years)},
         },
         options,
-        lambda folder: _save_graph(folder, graph, fields, excluded, scores),
+        lambda folder: _save_graph(folder / "graph", graph, fields, excluded, scores),
     )
 
 
@@ -184,23 +184,36 @@ def write_dataset(
     papers: dict[str, Iterator[Paper]],
     facts: dict[str, Any],
     options: BuildOptions,
-    save_graph: Callable[[Path], object] | None = None,
+    save_beside: Callable[[Path], object] | None = None,
 ) -> dict[str, Any]:
-    """Write papers, graph and card to `out`, over an earlier dataset; the card, which comes last, is returned."""
-    (out / "card.json").unlink(missing_ok=True)
-    for folder in ("data", "graph"):
-        if (out / folder).exists():
-            shutil.rmtree(out / folder)
+    """Write papers, graph and card to `out`, over an earlier dataset; the card, which comes last, is returned.
+
+    Whenever this is cut off, `out` holds the earlier dataset whole, or this one, or none and a note for the next build.
+
+    Raises
+    ------
+    BadInput, FolderInUse
+        See `dataset_folder`.
+    """
+    with dataset_folder(out):
+        start_over(out, keep=("source",))
+        card = _write_parts(out, papers, facts, options, save_beside)
+        write_card(out, card)
+        finish(out)
+    return card
+
+
+def _write_parts(out, papers, facts, options, save_beside) -> dict[str, Any]:
     saved = save_dataset(out, papers)
     card = {"format": 1, **facts, "balanced_train": options.balance_train, "splits": saved.splits}
     if options.cutoff is not None:
         card["cutoff"] = options.cutoff.isoformat()
         card["cutoff_views"] = _write_cutoff_views(out, options.cutoff)
-    if save_graph is not None:
-        save_graph(out / "graph")
-    card |= {"content_hash": saved.content_hash, "command": shlex.join(options.command), **options.extra}
-    write_card(out, card)
-    return card
+    if save_beside is not None:
+        save_beside(out)
+    extra = options.extra(out) if callable(options.extra) else options.extra
+    card |= {"content_hash": saved.content_hash, "command": shlex.join(options.command), **extra}
+    return card | {"files": dataset_files(out)}
 
 
 def split_years_for(years: np.ndarray, options: BuildOptions, closed_by: int) -> SplitYears:

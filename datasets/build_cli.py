@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +15,10 @@ from rich.table import Table
 from .api_cli import run_openalex
 from .build import BuildOptions, build_dataset
 from .build_options import Scheme, Split, with_build_options
-from .ceiling import add_ceiling
+from .ceiling import ceiling_of_folder
 from .collect import Wanted, read_seeds
 from .command_errors import stop_on_bad_input
+from .dataset_folder import dataset_folder, refuse_overlap, start_over
 from .decode import BadInput
 from .hub import push
 from .labelling import LabelRules
@@ -67,6 +69,10 @@ def snapshot(
 
     def run() -> dict[str, Any]:
         build_options = options()
+        with dataset_folder(out, [folder]):
+            return built(build_options)
+
+    def built(build_options: BuildOptions) -> dict[str, Any]:
         dropped: Counter[str] = Counter()
         parts = parts_of(folder, skip_bad=skip_bad, dropped=dropped)
         shards = convert(parts, out / "works", workers=workers, skip_bad=skip_bad, progress=not quiet, ray_address=ray)
@@ -129,6 +135,7 @@ def openalex(
         window = build_options.rules.window
         seeded = () if seeds is None else read_seeds(seeds)
         wanted = Wanted(query, seeded, from_year, to_year, max_focal, window, max_cited)
+        refuse_overlap(out, [] if seeds is None else [seeds])
         return run_openalex(
             wanted, out, build_options, base_url=base_url, budget=budget,
             patience=patience, dry_run=dry_run, quiet=quiet, backoff=backoff,
@@ -155,7 +162,9 @@ def sciscinet(
     """Published disruption and atypicality of SciSciNet, read out of core. The split is by publication year."""
 
     def run() -> dict[str, Any]:
-        return build_sciscinet(file, out, options(), fields=fields, level=field_level, progress=not quiet)
+        build_options = options()
+        with dataset_folder(out, [path for path in (file, fields) if path is not None]):
+            return build_sciscinet(file, out, build_options, fields=fields, level=field_level, progress=not quiet)
 
     _finish(stop_on_bad_input(run), out, quiet, push_to_hub)
 
@@ -188,10 +197,12 @@ def build_synthetic(corpus: SyntheticCorpus, out: Path, options: BuildOptions, p
     """Write a synthetic corpus as a snapshot below `out`, build the dataset from it, and return its card."""
     # Its newest year is complete: the literature was made by whole years.
     rules = LabelRules(**{**vars(options.rules), "last_complete_year": corpus.first_year + corpus.years - 1})
-    works_folder = write_synthetic_works(out / "source", corpus, rules)
-    works, dropped = read_works(works_folder, progress=progress)
-    _labelled(WorksTable.of_table(works), dropped, out, dataclasses.replace(options, rules=rules), not progress)
-    return add_ceiling(out, corpus.fidelity)
+    facts = functools.partial(ceiling_of_folder, fidelity=corpus.fidelity)
+    options = dataclasses.replace(options, rules=rules, extra=facts)
+    with dataset_folder(out):
+        start_over(out)
+        works, dropped = read_works(write_synthetic_works(out / "source", corpus, rules), progress=progress)
+        return _labelled(WorksTable.of_table(works), dropped, out, options, not progress)
 
 
 def _labelled(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from .atomic_files import write_text_atomically
 from .splits import CUTOFF_VIEWS, SPLITS
 
 # What a reader of the card should know about each rule; names are those of `works`, `snapshot`, `labelling`, `build`,
@@ -48,9 +49,9 @@ REASONS = {
 
 
 def write_card(out: Path, card: dict[str, Any]) -> None:
-    """Write `card.json` and `README.md` into a dataset folder."""
-    (out / "card.json").write_text(json.dumps(card, indent=2) + "\n")
-    (out / "README.md").write_text(card_text(card))
+    """Write `README.md` and, last, `card.json` into a dataset folder: one that has it is whole."""
+    write_text_atomically(out / "README.md", card_text(card))
+    write_text_atomically(out / "card.json", json.dumps(card, indent=2) + "\n")
 
 
 def card_text(card: dict[str, Any]) -> str:

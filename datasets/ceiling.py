@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from sklearn.metrics import accuracy_score, f1_score
 
-from .card import write_card
 from .paper import DISRUPTION_LABELS, Paper
 from .splits import SPLITS
-from .store import load_card, split_file
+from .store import load_papers
 from .synthetic import style_from_text
 
 
@@ -33,10 +31,6 @@ def ceiling(papers: Mapping[str, Sequence[Paper]], fidelity: float) -> dict[str,
     return facts
 
 
-def add_ceiling(folder: Path, fidelity: float) -> dict[str, Any]:
-    """Compute the ceiling of a built synthetic dataset and put it into its card, which is returned."""
-    rows = {name: pq.read_table(split_file(folder, name)).to_pylist() for name in SPLITS}
-    papers = {name: [Paper.from_row(row) for row in rows[name]] for name in SPLITS}
-    card = load_card(folder) | {"ceiling": ceiling(papers, fidelity)}
-    write_card(folder, card)
-    return card
+def ceiling_of_folder(folder: Path, fidelity: float) -> dict[str, Any]:
+    """What the card of a synthetic dataset whose papers are in `folder` says of their ceiling."""
+    return {"ceiling": ceiling({name: load_papers(folder, name) for name in SPLITS}, fidelity)}

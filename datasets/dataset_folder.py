@@ -1,7 +1,7 @@
 """The folder of a dataset: whose files are in it, and how one dataset takes another's place there.
 
 A build deletes and overwrites only what an earlier build has written: the files that `card.json` lists, or, where a
-build was cut off, every file of a dataset's names, which `.unfinished` says are ours. Whatever else stands in a place
+build was cut off, which `UNFINISHED` says, every file with a name that a dataset uses. Whatever else stands in a place
 that a dataset needs is refused by name.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 
 from .atomic_files import claimed, is_unfinished, remove_unfinished, write_text_atomically
@@ -17,8 +18,11 @@ from .decode import BadInput
 
 PLACES = ("README.md", "card.json", "published.parquet", "data", "graph", "source")
 """What of a dataset's folder the dataset itself takes. (``works`` and ``pages`` mark their own files.)"""
-UNFINISHED = ".unfinished"
-LOCK = ".lock"
+NAMES = (
+    *PLACES[:3], "data/*-00000-of-00001.parquet", "graph/graph.json", "graph/*.npy", "graph/papers.parquet", "source/works/manifest",
+    "source/works/updated_date=*/part_0000.gz",
+)  # fmt: skip
+UNFINISHED, LOCK = ".scisci-gym-unfinished", ".scisci-gym-lock"
 
 
 @contextmanager
@@ -68,11 +72,10 @@ def owned_files(out: Path) -> list[Path]:
         If another file stands there.
     """
     found = [path for path in _found(out) if not is_unfinished(path)]
-    if (out / UNFINISHED).is_file():
-        return found
-    listed = _listed(out)
+    cut_off, listed = (out / UNFINISHED).is_file(), _listed(out)
     for path in found:
-        if path.relative_to(out).as_posix() not in listed:
+        name = path.relative_to(out).as_posix()
+        if name not in listed and not (cut_off and any(fnmatch(name, pattern) for pattern in NAMES)):
             raise BadInput(
                 f"{path} was not written by a build, or by one of an earlier version, and a dataset would take its "
                 "place; move it away, or choose another --out"
@@ -83,7 +86,7 @@ def owned_files(out: Path) -> list[Path]:
 def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
     """Remove an earlier dataset from a folder that `dataset_folder` holds, its card first.
 
-    From here to `finish` the folder is no dataset, and `.unfinished` tells the next build that what it finds is ours.
+    From here to `finish` the folder is no dataset, and `UNFINISHED` tells the next build that what it finds is ours.
     """
     owned = owned_files(out)
     write_text_atomically(out / UNFINISHED, "A build is at work here, or was cut off: this is not a dataset.\n")
@@ -111,13 +114,13 @@ def finish(out: Path) -> None:
 
 def _found(out: Path) -> list[Path]:
     paths = [out / name for name in PLACES]
-    below = [path for place in paths if place.is_dir() for path in place.rglob("*")]
+    below = [path for place in paths if place.is_dir() and not place.is_symlink() for path in place.rglob("*")]
     return [path for path in [*paths, *below] if path.is_symlink() or path.is_file()]
 
 
 def _folders(place: Path) -> list[Path]:
     """A folder and those below it, the deepest first."""
-    if not place.is_dir():
+    if not place.is_dir() or place.is_symlink():
         return []
     return [*sorted((path for path in place.rglob("*") if path.is_dir()), reverse=True), place]
 

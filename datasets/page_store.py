@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import orjson
 import zstandard
+
+from .atomic_files import aside, remove_unfinished
 
 
 class PageStore:
@@ -25,8 +26,9 @@ class PageStore:
     def __init__(self, folder: Path):
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        for unfinished in folder.rglob("*.tmp"):
-            unfinished.unlink()
+        for below in folder.iterdir():
+            if below.is_dir():
+                remove_unfinished(below)
 
     def get(self, request: str) -> bytes | None:
         """Body of the answer to `request` (path and query of its address, without any key), or None."""
@@ -38,18 +40,15 @@ class PageStore:
 
     def put(self, request: str, body: bytes) -> None:
         """Keep an answer; on the disk when this returns."""
-        place = self._place(request)
-        place.parent.mkdir(exist_ok=True)
         data = zstandard.ZstdCompressor(write_checksum=True).compress(
             orjson.dumps({"request": request, "body": body.decode()})
         )
-        unfinished = place.with_suffix(f".{os.getpid()}.tmp")
-        with unfinished.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(place)
-        _flush_folder(place.parent)
+        with aside(self._place(request), durable=True) as unfinished:
+            unfinished.write_bytes(data)
+
+    def forget(self, request: str) -> None:
+        """Ask for a page again the next time: what is kept is known to be wrong."""
+        self._place(request).unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.folder.rglob("*.json.zst"))
@@ -57,14 +56,3 @@ class PageStore:
     def _place(self, request: str) -> Path:
         name = hashlib.sha256(request.encode()).hexdigest()
         return self.folder / name[:2] / f"{name[2:34]}.json.zst"
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename durable; on Windows a folder cannot be opened, and need not be."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -7,7 +7,6 @@ papers, are ever in memory whole.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -19,8 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.compute import MatchSubstringOptions, call_function
 
+from .atomic_files import scratch_folder
 from .build import BuildOptions, cuts_fact, known, members, split_years_for, write_dataset
 from .copies import later_copies
+from .dataset_folder import dataset_folder
 from .decode import BadInput
 from .inverted_index import abstract_texts
 from .label_schemes import disruption_labels
@@ -120,25 +121,22 @@ def build_sciscinet(
     chosen, left = members(scores.year[focal], labels, split_years, options)
     reasons.update(left)
 
-    out.mkdir(parents=True, exist_ok=True)
     without = np.full(usable.size, np.nan)
     novelty = scores.novelty() if options.novelty else (without, without)
     maker = _Papers(narrow, novelty, options)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".sorting-") as folder:
+    with dataset_folder(out), scratch_folder(out / "sorting") as folder:
         rank = np.full(usable.size, -1, np.int64)
         order = np.concatenate(list(chosen.values()))
         rank[focal[order]] = np.arange(order.size)
         with reading_bar(file.stat().st_size, progress, "reading texts") as advance:
-            buckets = _sorted_texts(source, rank, order.size, Path(folder), file.stat().st_size, advance)
+            buckets = _sorted_texts(source, rank, order.size, folder, file.stat().st_size, advance)
         bounds = np.cumsum([0, *(positions.size for positions in chosen.values())]).tolist()
         rows = {
             name: maker.of(buckets, start, stop, focal[order], labels[order], [field[at] for at in order[start:stop]])
             for name, start, stop in zip(chosen, bounds[:-1], bounds[1:], strict=True)
         }
-        scores.save(out, *kept_beside)
-        return write_dataset(
-            out, rows, _facts(file, scores, dropped, reasons, options, closed_by, cuts, split_years), options
-        )
+        facts = _facts(file, scores, dropped, reasons, options, closed_by, cuts, split_years)
+        return write_dataset(out, rows, facts, options, lambda folder: scores.save(folder, *kept_beside))
 
 
 def _facts(file, scores, dropped, reasons, options, closed_by, cuts, split_years) -> dict[str, Any]:

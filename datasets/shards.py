@@ -15,11 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .atomic_files import aside, remove_unfinished
 from .progress import reading_bar
 from .snapshot import Part, read_part
 from .works import WORKS_SCHEMA
+from .works_table import WRITTEN_FROM, refuse_foreign_shards, written_from
 
-FORMAT = 1
+FORMAT = 2
 GROUP_BYTES = 32 << 20
 # Below this a pool of processes costs more than it saves: each takes about two seconds to start.
 WORTH_A_POOL = 256 << 20
@@ -73,9 +75,10 @@ def convert(
     """
     folder.mkdir(parents=True, exist_ok=True)
     shards = [folder / f"part-{index:05d}.parquet" for index in range(len(parts))]
+    remove_unfinished(folder)
+    refuse_foreign_shards(folder)
     for stale in set(folder.glob("part-*.parquet")) - set(shards):
         stale.unlink()
-        stale.with_suffix(".json").unlink(missing_ok=True)
     todo = [at for at, part in enumerate(parts) if not _is_done(part, shards[at], skip_bad)]
     if workers is None:
         worth_it = sum(parts[at].size for at in todo) >= WORTH_A_POOL
@@ -96,29 +99,23 @@ def convert(
 def write_shard(
     part: Part, shard: Path, skip_bad: bool = False, advance: Callable[[int, int], object] | None = None
 ) -> None:
-    """Convert one part. The shard appears whole or not at all; its ``.json`` beside it comes last and says it is."""
+    """Convert one part. The shard appears whole or not at all, and says in its own metadata what it was made from."""
     dropped: Counter[str] = Counter()
-    unfinished = shard.with_suffix(f".{os.getpid()}.tmp")
-    rows = 0
-    try:
-        with pq.ParquetWriter(
+    with (
+        aside(shard) as unfinished,
+        pq.ParquetWriter(
             unfinished,
             WORKS_SCHEMA,
             compression="zstd",
             compression_level=1,
             use_dictionary=_DICTIONARY,  # pyright: ignore[reportArgumentType]
             write_statistics=False,
-        ) as writer:
-            for group in _groups(read_part(part, dropped, skip_bad=skip_bad, advance=advance)):
-                rows += group.num_rows
-                writer.write_table(group, row_group_size=group.num_rows)
-        unfinished.replace(shard)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    report = {**_fingerprint(part, skip_bad), "rows": rows, "dropped": dict(sorted(dropped.items()))}
-    written = shard.with_suffix(f".{os.getpid()}.tmp")
-    written.write_text(json.dumps(report, indent=1) + "\n")
-    written.replace(shard.with_suffix(".json"))
+        ) as writer,
+    ):
+        for group in _groups(read_part(part, dropped, skip_bad=skip_bad, advance=advance)):
+            writer.write_table(group, row_group_size=group.num_rows)
+        report = {**_fingerprint(part, skip_bad), "dropped": dict(sorted(dropped.items()))}
+        writer.add_key_value_metadata({WRITTEN_FROM: json.dumps(report)})
 
 
 def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -149,16 +146,13 @@ def _fingerprint(part: Part, skip_bad: bool) -> dict[str, Any]:
 
 
 def _is_done(part: Part, shard: Path, skip_bad: bool) -> bool:
-    report = shard.with_suffix(".json")
-    if not report.is_file() or not shard.is_file():
-        return False
-    made_from = json.loads(report.read_text())
+    made_from = written_from(shard) or {}
     return {key: made_from.get(key) for key in _fingerprint(part, skip_bad)} == _fingerprint(part, skip_bad)
 
 
 def _load(shard: Path) -> Shard:
-    report = json.loads(shard.with_suffix(".json").read_text())
-    return Shard(shard, report["rows"], Counter(report["dropped"]))
+    report = written_from(shard) or {}
+    return Shard(shard, pq.read_metadata(shard).num_rows, Counter(report["dropped"]))
 
 
 def _with_processes(jobs: list[tuple[Part, Path, bool]], workers: int, advance: Callable[[int, int], object]) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.compute import MatchSubstringOptions, SetLookupOptions, call_function
 
+from .atomic_files import aside, remove_unfinished
+from .decode import BadInput
 from .retired import RetiredIds
 from .works import WORKS_SCHEMA
+
+WRITTEN_FROM = "scisci_gym.written_from"
+"""Key of the parquet metadata that marks a shard of a works table: JSON of what it was made from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,10 +203,35 @@ def _take(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> pa.Ta
 
 
 def write_works(works: WorksTable, folder: Path) -> Path:
-    """Write a works table that is in memory as one parquet shard below `folder`; its path."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a works table that is in memory as one parquet shard below `folder`; its path.
+
+    Raises
+    ------
+    BadInput
+        If a file that no build has written stands there.
+    """
     shard = folder / "part-00000.parquet"
-    unfinished = shard.with_suffix(".tmp")
-    pq.write_table(works.to_table(), unfinished, compression="zstd")
-    unfinished.replace(shard)
+    refuse_foreign_shards(folder)
+    remove_unfinished(folder)
+    table = works.to_table()
+    with aside(shard) as unfinished:
+        pq.write_table(table.replace_schema_metadata({WRITTEN_FROM: "{}"}), unfinished, compression="zstd")
     return shard
+
+
+def written_from(shard: Path) -> dict[str, Any] | None:
+    """What a shard of a works table says it was made from; None for a file that is no such shard, or none at all."""
+    try:
+        return json.loads((pq.read_metadata(shard).metadata or {})[WRITTEN_FROM.encode()])
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError):
+        return None
+
+
+def refuse_foreign_shards(folder: Path) -> None:
+    """Raise `BadInput` if a file in `folder` has the name of a shard but was not written as one."""
+    for shard in sorted(folder.glob("part-*.parquet")):
+        if written_from(shard) is None:
+            raise BadInput(
+                f"{shard} was not written by a build, or by one of an earlier version, and works would take its "
+                "place; move it away, or choose another --out"
+            )
