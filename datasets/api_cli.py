@@ -18,7 +18,7 @@ from rich.table import Table
 from .api_plan import Step, cost, first_plan, second_plan
 from .atomic_files import write_json_atomically
 from .build import BuildOptions, build_dataset
-from .collect import Collected, Report, Wanted, collect
+from .collect import Collected, Report, Wanted, collect, floored
 from .dataset_folder import dataset_folder
 from .openalex import DAILY_USD, Connection, api_key
 from .page_store import PageStore
@@ -162,7 +162,9 @@ def _source(wanted: Wanted, collected: Collected) -> dict[str, Any]:
         f"Source: the OpenAlex API {looked_for}. {focal['used']:,} focal papers ({focal['asked']:,} asked for); "
         f"{references['found']:,} of the {references['cited']:,} works they cite ({references['merged']:,} under a "
         f"newer id, {references['gone']:,} gone); {citing['works']:,} works that cite either in the years that count, "
-        f"{citing['share_received']:.2%} of the records promised. The neighbourhood of {focal['whole']:,} focal papers "
-        f"({focal['share_whole']:.1%}) was collected whole; only those carry labels."
+        f"{floored(citing['share_received'], 4):.2%} of the records promised. The neighbourhood of {focal['whole']:,} "
+        f"focal papers ({floored(focal['share_whole'], 4):.2%}) was collected whole; only those carry labels."
     )
+    if focal["found"] < focal["asked"]:
+        sentence += f" Of the focal papers asked for, the API gave {focal['found']:,}."
     return {"kind": "openalex", "wanted": dataclasses.asdict(wanted), **collected.facts, "sentence": sentence}

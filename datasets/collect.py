@@ -6,6 +6,7 @@ count. Without the last, n_k is cut short and every CD index comes out too large
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from .decode import BadInput
-from .openalex import MAX_IDS, Connection, Works, pages, single
+from .openalex import MAX_IDS, Connection, Works, pages, single, whole_answer
 from .retired import RetiredIds
 from .works import WORKS_SCHEMA, UnusableWork, normalised_doi, short_id, work_row
 from .works_table import WorksTable
@@ -162,8 +163,13 @@ def collect(
     report_plan(result)
     _citing(wanted, connection, result, report)
     whole = len(result.focal) - len(result.cut_short)
-    result.facts["focal"] |= {"whole": whole, "share_whole": round(whole / len(result.focal), 6)}
+    result.facts["focal"] |= {"whole": whole, "share_whole": floored(whole / len(result.focal))}
     return result
+
+
+def floored(share: float, digits: int = 6) -> float:
+    """A share, rounded down: only all of it is 1."""
+    return math.floor(share * 10**digits) / 10**digits
 
 
 def citing_batches(wanted: Wanted, result: Collected) -> list[tuple[list[int], int, int]]:
@@ -190,13 +196,15 @@ def _focal(wanted: Wanted, connection: Connection, result: Collected, report: Re
         query = Works(connection).filter(**years, has_abstract=True).select(FOCAL)
         query.filter(**{"title_and_abstract.search": wanted.query.strip()})
         for page in pages(query):
-            asked = min(page.count, wanted.max_focal)
+            asked = max(asked, min(page.count, wanted.max_focal))
             for work in page.works[: wanted.max_focal - found]:
                 found += 1
                 _add_focal(result, work, wanted)
             report("focal papers", -(-found // MAX_IDS), -(-asked // MAX_IDS))
             if found >= wanted.max_focal:
                 break
+        if found < asked:
+            connection.forget(query.asked)
     seeds = wanted.seeds[: max(0, wanted.max_focal - found)]
     for work in _seeds(seeds, connection, result, report):
         found += 1
@@ -253,7 +261,8 @@ def _references(connection: Connection, result: Collected, report: Report) -> No
     gone = 0
     for number in sorted(set(wanted) - set(result.rows)):
         work = single(connection, f"W{number}")
-        row = None if work is None else _row(result, work)
+        # Only what lists are asked for: what a row holds does not depend on how it came.
+        row = None if work is None else _row(result, {name: work.get(name) for name in REFERENCE})
         if row is None:
             gone += 1
             continue
@@ -273,18 +282,13 @@ def _citing(wanted: Wanted, connection: Connection, result: Collected, report: R
     asked: set[int] = set()
     citing: dict[int, dict[str, Any]] = {}
     for at, (ids, first, last) in enumerate(batches, 1):
-        query = Works(connection).filter(cites="|".join(f"W{number}" for number in ids), **_years(first, last))
-        count = got = 0
-        for page in pages(query.select(NARROW)):
-            count = page.count
-            got += len(page.works)
-            for work in page.works:
-                row = _row(result, work)
-                if row is not None:
-                    citing.setdefault(row["work_id"], row)
-        expected, received = expected + count, received + min(got, count)
-        if got >= count:
-            asked.update(ids)
+        works, promised, short = _citing_batch(connection, ids, first, last)
+        for work in works.values():
+            row = _row(result, work)
+            if row is not None:
+                citing.setdefault(row["work_id"], row)
+        expected, received = expected + (max(promised, len(works)) if short else len(works)), received + len(works)
+        asked.update(set(ids) - short)
         report("citing works", at, len(batches))
     for number, row in citing.items():
         result.rows.setdefault(number, row)
@@ -295,9 +299,45 @@ def _citing(wanted: Wanted, connection: Connection, result: Collected, report: R
         "works_not_asked_for": len(set().union(*needed.values()) - asked),
         "records_promised": expected,
         "records_received": received,
-        "share_received": round(received / expected, 6) if expected else 1.0,
+        "share_received": floored(received / expected) if expected else 1.0,
         "works": len(citing),
     }
+
+
+def _citing_batch(
+    connection: Connection, ids: list[int], first: int, last: int
+) -> tuple[dict[str, Any], int, set[int]]:
+    """Works that cite one of `ids` in the years from `first` to `last`, by id; how many were promised; and those of
+    `ids` whose citing works are known not to be all here.
+
+    Fewer works than promised are asked for again in halves, of the ids and then of the years, until it is plain for
+    which of them the API does not keep its promise. Their pages are forgotten, so that the next run asks again.
+    """
+    query = Works(connection).filter(cites="|".join(f"W{number}" for number in ids), **_years(first, last))
+    query = query.select(NARROW)
+    in_parts = len(ids) > 1 or first < last
+    works: dict[str, Any] = {}
+    promised = 0
+    # What cannot be asked for in parts is asked for once more.
+    for again in (False,) if in_parts else (False, True):
+        found, promised = whole_answer(query, again=again)
+        works |= {str(work.get("id")) if isinstance(work, dict) else repr(work): work for work in found}
+        if len(works) >= promised:
+            return works, promised, set()
+    middle, year = len(ids) // 2, (first + last) // 2
+    if len(ids) > 1:
+        parts = [(ids[:middle], first, last), (ids[middle:], first, last)]
+    elif first < last:
+        parts = [(ids, first, year), (ids, year + 1, last)]
+    else:
+        connection.forget(query.asked)
+        return works, promised, set(ids)
+    short: set[int] = set()
+    for part in parts:
+        more, _, missing = _citing_batch(connection, *part)
+        works |= more
+        short |= missing
+    return works, promised, short
 
 
 def _cited(result: Collected, row: dict[str, Any]) -> list[int]:

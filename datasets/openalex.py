@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -30,6 +31,7 @@ from .refusals import FINAL, Refusal, Refused, Stopped, refusal, until_midnight
 
 BASE_URL = "https://api.openalex.org"
 PER_PAGE = 100
+TRIES = 3
 MAX_IDS = 100
 LIST_USD, SEARCH_USD = 0.0001, 0.001
 NOT_THERE = b'{"not_found":true}'
@@ -120,8 +122,8 @@ class Connection:
         self._auth = OpenAlexAuth(AlexConfig({**pyalex.config, "api_key": key, "email": None}))
         self._session = requests.Session()
 
-    def json(self, url: str, price: float) -> dict[str, Any]:
-        """The answer to a request, from disk if it is there.
+    def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
+        """The answer to a request, from disk if it is there; with `again` it is asked for in any case.
 
         Raises
         ------
@@ -131,7 +133,7 @@ class Connection:
             Budget spent, account throttled for long, or no usable answer after all attempts.
         """
         request = _without_host(url)
-        stored = self.store.get(request)
+        stored = None if again else self.store.get(request)
         if stored is not None:
             self.spending.reused += 1
             return orjson.loads(stored)
@@ -144,6 +146,11 @@ class Connection:
         self.store.put(request, body)
         self.spending.pages += 1
         return orjson.loads(body)
+
+    def forget(self, urls: Iterable[str]) -> None:
+        """Ask for pages again in the next run: they are known to be wrong, or not to be all."""
+        for url in urls:
+            self.store.forget(_without_host(url))
 
     def _fetch(self, url: str, price: float) -> bytes:
         problem = ""
@@ -212,39 +219,72 @@ class Connection:
 
 @dataclass(frozen=True)
 class Page:
-    """Works of one page of a query, and how many the query has in all."""
+    """Works of one page of a query that no page before had, and how many the query has in all, as the page says."""
 
     works: list[dict[str, Any]]
     count: int
 
 
 class Works(pyalex.Works):
-    """pyalex's query builder over a `Connection`. (pyalex takes the path of an address from the name of the class.)"""
+    """pyalex's query builder over a `Connection`. (pyalex takes the path of an address from the name of the class.)
+
+    `asked` are the addresses it has sent so far; while `again` is true, it takes no answer from disk.
+    """
 
     def __init__(self, connection: Connection, params: Any = None):
         super().__init__(params)
-        self.connection = connection
+        self.connection, self.again = connection, False
+        self.asked: dict[str, None] = {}
 
     def _get_from_url(self, url: str, session: Any = None) -> Any:
         price = 0.0 if isinstance(self.params, str) else SEARCH_USD if _is_search(self.params) else LIST_USD
-        answer = self.connection.json(url, price)
+        self.asked[url] = None
+        answer = self.connection.json(url, price, again=self.again)
         if "results" not in answer:
             return self.resource_class(answer)
         return OpenAlexResponseList(answer["results"], answer["meta"], self.resource_class)
 
 
-def pages(works: Works) -> Iterator[Page]:
-    """All pages of a query, to a null ``next_cursor``; a last page that is not full and completes the count is enough,
-    which saves one paid request a query."""
-    cursor, received = "*", 0
-    while cursor:
-        answer: Any = works.get(per_page=PER_PAGE, cursor=cursor)
-        page = Page(list(answer), answer.meta["count"])
-        received += len(page.works)
-        yield page
-        if len(page.works) < PER_PAGE and received >= page.count:
+def pages(works: Works, *, again: bool = False) -> Iterator[Page]:
+    """All pages of a query, each work once, to a null ``next_cursor``.
+
+    A last page that is not full and completes the count is enough, which saves one paid request a query. A page that
+    has works of a page before, is cut off before the query's count is reached, or leads back to a page before is asked
+    for again, up to `TRIES` times. What is wrong then too is taken as it is: whether the works that came are all that
+    the count promises is for the caller to see. Two pages in a row without a new work end the query, so that no series
+    of cursors goes on for ever.
+    """
+    cursor, seen, cursors, without_news = "*", set(), set(), 0
+    while cursor and cursor not in cursors and without_news < 2:
+        cursors.add(cursor)
+        for attempt in range(TRIES):
+            works.again = again or attempt > 0
+            answer: Any = works.get(per_page=PER_PAGE, cursor=cursor)
+            by_id = {_identity(work): work for work in answer}
+            new = {key: work for key, work in by_id.items() if key not in seen}
+            count, following = answer.meta["count"], answer.meta["next_cursor"]
+            is_short = len(answer) < PER_PAGE and len(seen) + len(new) < count
+            if len(new) == len(answer) and not is_short and following not in cursors:
+                break
+        seen |= set(new)
+        yield Page(list(new.values()), count)
+        if len(answer) < PER_PAGE and len(seen) >= count:
             return
-        cursor = answer.meta["next_cursor"]
+        without_news = 0 if new else without_news + 1
+        cursor = following
+
+
+def whole_answer(works: Works, *, again: bool = False) -> tuple[list[dict[str, Any]], int]:
+    """All works of a query, each once, and how many the API promises: the count that most of its pages give."""
+    found = list(pages(works, again=again))
+    counts = Counter(page.count for page in found)
+    promised = max(counts, key=lambda count: (counts[count], count), default=0)
+    return [work for page in found for work in page.works], promised
+
+
+def _identity(work: Any) -> Any:
+    identifier = work.get("id") if isinstance(work, dict) else None
+    return identifier if isinstance(identifier, str) else orjson.dumps(work)
 
 
 def single(connection: Connection, identifier: str) -> dict[str, Any] | None:

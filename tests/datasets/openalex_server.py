@@ -5,6 +5,9 @@ Run as ``python openalex_server.py WORKS_FOLDER``; it prints its port. Shapes fo
 
 ``POST /_control`` takes a JSON object: ``seed`` and ``rate`` of faults, ``kinds``, the ``pid`` to kill, ``key`` that is
 accepted, ``budget`` in dollars. ``GET /_log`` tells what was asked for: ``[address, outcome, authorised]``.
+
+A list can also lie: answer in good form what is not so. ``lies`` are the kinds (`LIES`), ``lie_rate`` how often; with
+``steady`` an address always gets the same lie, otherwise it depends on the number of the request.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ KINDS = (
     "too_fast", "budget", "throttled", "paid", "server", "gateway", "reset", "cut", "truncated", "html",
     "kill_before", "kill_middle", "kill_after",
 )  # fmt: skip
+LIES = ("repeat", "twice", "vanish", "count_high", "count_low", "same_cursor", "first_cursor", "endless")
 REFUSALS = {
     "too_fast": (429, {"retry-after": "0"}, {"error": "Too many requests", "message": "max 100 requests per second"}),
     "budget": (
@@ -118,6 +122,7 @@ class State:
         self.seed, self.rate = wish.get("seed", 0), wish.get("rate", 0.0)
         self.kinds, self.pid, self.key = wish.get("kinds", KINDS), wish.get("pid"), wish.get("key")
         self.budget = wish.get("budget", 1000.0)
+        self.lies, self.lie_rate, self.steady = wish.get("lies", LIES), wish.get("lie_rate", 0.0), wish.get("steady")
         self.count, self.log = wish.get("count", 0), []
 
     def fault(self) -> str | None:
@@ -126,6 +131,11 @@ class State:
             self.count += 1
             rng = random.Random(f"{self.seed}/{self.count}")
             return rng.choice(list(self.kinds)) if rng.random() < self.rate else None
+
+    def lie(self, address: str) -> str | None:
+        """The lie in the answer to a request."""
+        rng = random.Random(f"{self.seed}/lie/{address if self.steady else self.count}")
+        return rng.choice(list(self.lies)) if rng.random() < self.lie_rate else None
 
 
 CORPUS: Corpus
@@ -136,6 +146,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
     protocol_version = "HTTP/1.1"
+    # Two small writes an answer: waiting for the acknowledgement of the first would take 40 ms.
+    disable_nagle_algorithm = True
 
     def log_message(self, *args) -> None:
         """Say nothing."""
@@ -224,14 +236,25 @@ class Handler(BaseHTTPRequestHandler):
         page = found[start : start + size]
         # Recorded answers show both: a cursor after the last page, and none.
         more = start + size < len(found) or (page and len(found) % 2 == 0)
+        cursor = base64.b64encode(str(start + size).encode()).decode()
+        lie = STATE.lie(self.path)
+        if lie == "repeat" and start:
+            page = found[start - size : start]
+        elif lie == "twice" and start:
+            page = [found[0], *page[1:]]
+        elif lie == "vanish":
+            page = page[:-1]
+        count = {"count_high": len(found) + 2, "count_low": len(found) // 2}.get(lie or "", len(found))
+        more = more or lie == "endless"
+        cursor = {"same_cursor": query["cursor"], "first_cursor": "*"}.get(lie or "", cursor)
         price = 0.001 if search else 0.0001
         answer = {
             "meta": {
-                "count": len(found),
+                "count": count,
                 "db_response_time_ms": random.randrange(90),
                 "page": None,
                 "per_page": size,
-                "next_cursor": base64.b64encode(str(start + size).encode()).decode() if more else None,
+                "next_cursor": cursor if more else None,
                 "groups_count": None,
                 "cost_usd": price,
             },

@@ -193,7 +193,7 @@ def test_build_openalex_then_verify(command, server, tmp_path):
     card = load_card(out)
     source = card["source"]
     assert (source["focal"]["used"], source["focal"]["share_whole"], source["citing"]["share_received"]) == (60, 1, 1)
-    assert "The neighbourhood of 60 focal papers (100.0%) was collected whole" in (out / "README.md").read_text()
+    assert "The neighbourhood of 60 focal papers (100.00%) was collected whole" in (out / "README.md").read_text()
     assert command("data", "verify", out).exit_code == 0
     first = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     asked = len(server.log())
