@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
+from pyarrow.compute import SetLookupOptions, call_function
 
 from .inverted_index import abstract_texts, reference_lists
 from .paper import FIRST_YEAR, LAST_YEAR
-from .works import DAMAGE, WORKS_SCHEMA, UnusableWork, checked_node, normalised_doi, short_id, text, work_row
+from .works import DAMAGE, NOTHING, WORKS_SCHEMA, UnusableWork, checked_node, normalised_doi, short_id, text, work_row
 
 _NULL = msgspec.Raw(b"null")
 
@@ -122,8 +123,8 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
     columns = {
         "work_id": nodes[0],
         "doi": ["" if work.doi is None else normalised_doi(work.doi) for work in works],
-        "title": [" ".join((work.title or "").split()) or text(work.display_name) for work in works],
-        "abstract": abstract_texts([work.abstract_inverted_index for work in works]),
+        "title": [text(work.title) or text(work.display_name) for work in works],
+        "abstract": known_abstracts([work.abstract_inverted_index for work in works]),
         "publication_year": nodes[1],
         "publication_date": [once[work.publication_date] for work in works],
         "field": [once[topic and topic.display_name] for topic in field],
@@ -143,6 +144,14 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
         for name, column in columns.items()
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=WORKS_SCHEMA)
+
+
+def known_abstracts(indexes: Sequence[Any]) -> pa.Array:
+    """`abstract_texts`, with "" where `works.text` finds no text, as in "null"."""
+    texts = abstract_texts(indexes)
+    lower = call_function("utf8_lower", [texts])
+    nothing = call_function("is_in", [lower], SetLookupOptions(pa.array(sorted(NOTHING))))
+    return call_function("if_else", [nothing, pa.scalar(""), texts])
 
 
 def _plain_nodes(works: list[_Work]) -> tuple[pa.Array, np.ndarray] | None:

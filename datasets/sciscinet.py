@@ -22,8 +22,7 @@ from .atomic_files import scratch_folder
 from .build import BuildOptions, cuts_fact, known, members, split_years_for, write_dataset
 from .copies import later_copies
 from .dataset_folder import dataset_folder
-from .decode import BadInput
-from .inverted_index import abstract_texts
+from .decode import BadInput, known_abstracts
 from .label_schemes import disruption_labels
 from .labelling import first_failures, number_checks
 from .notices import MARKED_TITLE, NOTICE_TITLE
@@ -190,7 +189,7 @@ def _narrow(source: pq.ParquetFile, size: int, window: int, advance: Callable[[i
             "untitled": np.array([not text(title) for title in _list(batch, "title")], bool),
             "marked": _matches(batch, "title", MARKED_TITLE),
             "notice": _matches(batch, "title", NOTICE_TITLE),
-            "no_abstract": _column_is_empty(batch, "abstract_inverted_index"),
+            "no_abstract": np.array([not abstract for abstract in _abstracts(batch)], bool),
         }
         for name, values in columns.items():
             parts.setdefault(name, []).append(values)
@@ -272,8 +271,8 @@ def _fields(links: Path | None, level: int, papers: np.ndarray) -> list[str]:
         hit = np.flatnonzero(papers[place] == numbers)
         found += len(batch)
         for at, name in zip(place[hit].tolist(), batch["display_name"].take(pa.array(hit)).to_pylist(), strict=True):
-            if names[at] is None or name < names[at]:
-                names[at] = name
+            if text(name) and (names[at] is None or text(name) < names[at]):
+                names[at] = text(name)
     if not found:
         raise BadInput(f"{links} has no field of level {level}; choose another --field-level")
     return [name or "" for name in names]
@@ -313,17 +312,6 @@ def _matches(batch: pa.RecordBatch, name: str, pattern: str) -> np.ndarray:
     return call_function("match_substring_regex", [values], MatchSubstringOptions(pattern)).to_numpy(
         zero_copy_only=False
     )
-
-
-def _column_is_empty(batch: pa.RecordBatch, name: str) -> np.ndarray:
-    """Where an abstract index is null or ``{}``."""
-    if name not in batch.schema.names:
-        return np.ones(len(batch), bool)
-    column = batch[name]
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        lengths = call_function("binary_length", [column]).fill_null(0).to_numpy(zero_copy_only=False)
-        return lengths <= len("{}")
-    return column.is_null().to_numpy(zero_copy_only=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,7 +369,7 @@ def _abstracts(batch: pa.RecordBatch) -> list[str]:
         return [""] * len(batch)
     column = batch["abstract_inverted_index"]
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return abstract_texts(
+        return known_abstracts(
             [b"null" if value is None else value.encode() for value in column.to_pylist()]
         ).to_pylist()
     values = column.to_pylist()

@@ -35,6 +35,9 @@ WORKS_SCHEMA = pa.schema(
 """The works table: what every source (snapshot, API, synthetic) is brought to before anything is computed."""
 
 
+NOTHING = frozenset({"null", "none", "nan", "n/a", "<na>", "nat", "undefined", "{}", "[]"})
+"""Texts, in lower case, that exports write where there is no value: as a whole title or abstract they are none."""
+
 DAMAGE = frozenset({"damaged_file", "not_json", "not_an_object", "no_id"})
 """Reasons that speak of a damaged source. They stop a build unless the user asks to skip them; other reasons are rules
 that real data is expected to meet, and are counted."""
@@ -93,7 +96,7 @@ def abstract_from_inverted_index(index: Any) -> str:
         if isinstance(position, int) and not isinstance(position, bool) and position >= 0
     ]
     placed.sort()
-    return " ".join(" ".join(word for _, _, word in placed).split())
+    return text(" ".join(word for _, _, word in placed))
 
 
 def reference_numbers(references: Any) -> list[int]:
@@ -171,8 +174,15 @@ def normalised_doi(value: Any) -> str:
 
 
 def text(value: Any) -> str:
-    """A string with single spaces; "" for anything that is not one."""
-    return " ".join(value.split()) if isinstance(value, str) else ""
+    """A string with single spaces; "" for anything that is not one, or that says that there is nothing.
+
+    Examples
+    --------
+    >>> text(" On  nulls "), text("null"), text("NaN"), text(None)
+    ('On nulls', '', '', '')
+    """
+    plain = " ".join(value.split()) if isinstance(value, str) else ""
+    return "" if len(plain) <= 9 and plain.lower() in NOTHING else plain
 
 
 def count(value: Any) -> int:

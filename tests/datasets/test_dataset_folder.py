@@ -95,7 +95,7 @@ BUILDS = {
 }
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     places=st.sets(
         st.sampled_from([*PLACES, "notes.txt", "works/x.txt", "pages/ab/1.tmp", "pages/my.tmp"]), min_size=1

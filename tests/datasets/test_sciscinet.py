@@ -111,3 +111,41 @@ def test_files_that_cannot_be_used(tmp_path, command, options, words):
     result = command("build", "sciscinet", *arguments, "--out", tmp_path / "out")
     assert result.exit_code == 2, result.output
     assert words in " ".join(result.output.split())
+
+
+NOTHINGS = [
+    None,
+    "",
+    "null",
+    "{}",
+    "[]",
+    "None",
+    "nan",
+    " ",
+    '"null"',
+    '{"null": [0]}',
+    '{" ": [0, 1]}',
+    '{"a": []}',
+    '{"a": [',
+]
+
+
+def test_an_abstract_or_title_that_says_nothing_is_none_and_is_counted(tmp_path, command):
+    """SciSciNet writes the word null; whatever else stands for nothing is no abstract either."""
+    table = pq.read_table(write_sciscinet(tmp_path / "papers.parquet", 3000, abstract_words=5)[0])
+    rows = table.to_pylist()
+    titles = [None, "", "null", "None", "NaN", " ", "N/A"]
+    for at, row in enumerate(rows):
+        if at % 3 == 1:
+            row["abstract_inverted_index"] = NOTHINGS[at % len(NOTHINGS)]
+        if at % 3 == 2:
+            row["title"] = titles[at % len(titles)]
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), tmp_path / "papers.parquet")
+    result = command("build", "sciscinet", tmp_path / "papers.parquet", "--out", tmp_path / "out", "--quiet")
+    assert result.exit_code == 0, result.output
+    papers = [paper for split in SPLITS for paper in load_papers(tmp_path / "out", split)]
+    assert papers
+    assert all(paper.abstract and (int(paper.openalex_id[1:]) - 1_000_000) % 3 == 0 for paper in papers)
+    left = load_card(tmp_path / "out")["not_labelled"]
+    assert left["no_title"] >= 990
+    assert left["no_abstract"] >= 990

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scisci_gym.datasets.card import REASONS
 from scisci_gym.datasets.decode import BadInput, decode_block
 from scisci_gym.datasets.inverted_index import abstract_texts, reference_lists
+from scisci_gym.datasets.snapshot import read_works
 from scisci_gym.datasets.works import (
     DAMAGE,
     UnusableWork,
@@ -203,3 +204,23 @@ def test_every_real_record_is_kept_or_dropped_for_a_named_reason(real_works):
         row = plain.get(int(record["id"].rsplit("W")[1]))
         if row is not None:
             assert row == work_row(record)
+
+
+@pytest.mark.parametrize("nothing", ["null", "None", "NaN", "N/A", "", "  ", None])
+def test_a_word_for_nothing_is_no_title_abstract_or_name(nothing, tmp_path, snapshot_of):
+    """By both roads: the columns of well-formed records, and record by record."""
+    work = {
+        "id": "W1",
+        "publication_year": 2000,
+        "title": nothing,
+        "doi": nothing,
+        "publication_date": nothing,
+        "language": nothing,
+        "abstract_inverted_index": {nothing: [0]} if isinstance(nothing, str) else nothing,
+        "primary_location": {"source": {"id": "S1", "display_name": nothing}},
+        "referenced_works": [],
+    }
+    fast = read_works(snapshot_of(tmp_path, [work]), progress=False)[0].to_pylist()[0]
+    for row in (fast, work_row(work)):
+        for name in ("title", "doi", "publication_date", "language", "abstract", "venue"):
+            assert row[name] == "", name
