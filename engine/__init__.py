@@ -1,6 +1,4 @@
-"""A Tinker-protocol server with a torch LoRA engine: the tinker SDK and cookbook run on it unchanged, with no
-account.
-"""
+"""A server of the Tinker protocol with a LoRA engine in torch: SDK and cookbook run on it unchanged, no account."""
 
 from .service import Engine, local_engine, run_seed
 

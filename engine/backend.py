@@ -163,7 +163,7 @@ class Backend:
         return self.models[model_id]
 
     def resolved(self, spec: LoraSpec, number: int, run_seed: int | None = None) -> LoraSpec:
-        """`spec` with what a client does not say: the kind of adapter, and a seed where it brings none.
+        """`spec` completed with the engine's kind of adapter, and with a seed if the client gave none.
 
         Parameters
         ----------
@@ -368,7 +368,7 @@ def _by_session(jobs: Sequence[SampleJob]) -> dict[str, list[SampleJob]]:
 
 
 def weights_version(spec: LoraSpec, step: int) -> str:
-    """What the random keys of a sampling session know of its weights: the adapter's seed and the number of steps.
+    """The version of weights that enters the random keys of a sampling session: adapter seed and number of steps.
 
     Not a hash of the weights: one differing bit, and a resumed run would draw entirely other samples. This way it
     draws the same ones but for the rare draw that falls between the two.

@@ -160,7 +160,7 @@ class CheckpointStore:
             _write_json(folder / "checkpoint.json", asdict(info))
 
     def info(self, path: CheckpointPath) -> CheckpointInfo:
-        """What `checkpoint.json` says; 404 if there is no such checkpoint."""
+        """The content of `checkpoint.json`; 404 if there is no such checkpoint."""
         file = self.folder(path) / "checkpoint.json"
         if not file.is_file():
             raise self._missing(path)
@@ -221,7 +221,7 @@ class CheckpointStore:
         return sorted(found, key=lambda info: (info.time, info.path))
 
     def size(self, path: CheckpointPath) -> int:
-        """Bytes on disk."""
+        """Size of a checkpoint's files, bytes."""
         return sum(f.stat().st_size for f in self.folder(path).iterdir())
 
 

@@ -1,4 +1,4 @@
-"""Clients: each has a session that it keeps alive by heartbeats, and its models end with it.
+"""Clients: each has a session that it keeps alive by heartbeats, and its models and samplers end with it.
 
 A run's seed reaches the engine as the session's tag ``seed=N`` (see `session_seed`). The cookbook's loops create models
 and samplers without a seed, so one engine that serves several runs has no other way to tell their seeds apart.
@@ -16,7 +16,7 @@ from .errors import RequestError
 from .work import Work
 
 SESSION_SECONDS = 1800.0
-"""A client that sent no heartbeat for this long is gone, and its models with it."""
+"""A client that sent no heartbeat for this many seconds has ended; its models and samplers are freed."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class ClientSession:
 
 
 class ClientSessions:
-    """Routes of the sessions, and who is alive. Lives on the event loop."""
+    """Routes of the sessions, and the table of those that have not ended. It is used on the event loop only."""
 
     def __init__(self, backend: Backend, work: Work) -> None:
         self._backend, self._work = backend, work
@@ -53,7 +53,7 @@ class ClientSessions:
         return session
 
     def sweep(self) -> None:
-        """End the sessions of clients that are gone."""
+        """End the sessions of clients that sent no heartbeat for `SESSION_SECONDS`."""
         now = time.monotonic()
         for session_id, session in list(self._alive.items()):
             if now - session.last_seen > SESSION_SECONDS:

@@ -1,4 +1,4 @@
-"""The one exception a client is meant to see: what was wrong with the request, the value, and what to do."""
+"""The exception whose message is sent to clients: what was wrong with the request, the value, and the remedy."""
 
 from typing import Literal
 

@@ -39,7 +39,7 @@ def export_adapter(store: CheckpointStore, path: str, out: str | Path) -> Path:
 
 
 def export_merged(store: CheckpointStore, path: str, out: str | Path, dtype: str | None = None) -> Path:
-    """Write the model that a checkpoint is: base model and adapter in one set of weights, with the tokenizer.
+    """Write a checkpoint as a model of its own: base model and adapter merged into one set of weights, with tokenizer.
 
     The sum is made in float32. If the adapter was trained on a base model of 4 bits, those weights (made dense) are the
     base, since the adapter was trained to correct their rounding. A head that is tied to the embedding and was trained

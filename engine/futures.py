@@ -28,7 +28,7 @@ class Promise:
 
 
 class PromiseStore:
-    """All promises of a server. Lives on its event loop; only `resolve` may be called from other threads."""
+    """All promises of a server. Only `resolve` may be called from other threads than the event loop's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -59,7 +59,7 @@ class PromiseStore:
         return promise
 
     def resolve(self, promise: Promise, result: Any) -> None:
-        """Finish a promise from any thread. A loop that is closed has nobody left to tell."""
+        """Finish a promise from any thread. The result is dropped if the server has stopped (its loop is closed)."""
         try:
             self._loop.call_soon_threadsafe(self._set, promise, result)
         except RuntimeError:
@@ -81,7 +81,7 @@ class PromiseStore:
         promise.fetched_at = time.monotonic()
 
     def sweep(self) -> None:
-        """Forget what was fetched, and what nobody fetched for long."""
+        """Forget results fetched `KEEP_FETCHED` seconds ago, or not fetched within `KEEP_UNFETCHED` seconds."""
         now = time.monotonic()
         for promise in list(self._by_id.values()):
             fetched = promise.fetched_at is not None and now - promise.fetched_at > KEEP_FETCHED

@@ -29,7 +29,7 @@ Probe = Callable[[PreTrainedModel, PreTrainedTokenizerBase], float]
 
 @dataclass
 class InitReport:
-    """What was made and how well it went; also written to ``init_report.json`` in the model's folder.
+    """Size, losses and probe scores of a new model; also written to ``init_report.json`` in its folder.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def init_model(
     threads: int | None = None,
     progress: bool = True,
 ) -> InitReport:
-    """Make a tiny model in `out`, a Hugging Face folder that the engine (and everybody else) can load.
+    """Make a tiny model in `out`, a Hugging Face folder that the engine and transformers can load.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class SlotLayer(CacheLayerMixin):
         self.keys, self.values, self.length, self.is_initialized = keys, values, length, True
 
     def filled(self) -> tuple[Tensor, Tensor]:
-        """Keys and values, with whatever room is behind them."""
+        """Keys and values (rows, heads, capacity, head_dim); slots from `length` on are not filled yet."""
         assert self.keys is not None, "the cache is empty"
         assert self.values is not None, "the cache is empty"
         return self.keys, self.values

@@ -1,4 +1,4 @@
-"""How much a model already knows: logistic regression on its hidden state at the end of the prompt."""
+"""Linear probe: accuracy of a logistic regression on the model's hidden state at the end of the prompt."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def probe_accuracy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, l
 
 
 def tfidf_accuracy(labelled: Labelled) -> float:
-    """What TF-IDF with logistic regression reaches on the same halves: the ceiling for a probe worth having."""
+    """Accuracy of TF-IDF with logistic regression, fitted and scored on the same halves as `probe_accuracy`."""
     texts = np.asarray(["\n".join(content for _, content in messages(prompt)) for prompt, _ in labelled])
     labels = np.asarray([label for _, label in labelled])
     words = make_pipeline(TfidfVectorizer(sublinear_tf=True, min_df=2), LogisticRegression(C=3.0, max_iter=500))

@@ -1,4 +1,4 @@
-"""From what a client calls a model to the model: its folder or hub repository, and the way of serving it."""
+"""Find a base model by the name that a client uses, load it, and choose how it is served."""
 
 import logging
 from collections.abc import Mapping

@@ -84,7 +84,7 @@ class LoraPair:
         return y + self.low_rank_term(x).to(y.dtype)
 
     def merged(self) -> Tensor:
-        """float32 (out, in): the one weight that does what layer and adapter do together; detached."""
+        """float32 (out, in): the weight of layer and adapter together, W + (alpha / r) B A; detached."""
         with torch.no_grad():
             return dense_weight(self.layer.module).float() + self.scale * (self.b @ self.a)
 

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a request and not to the moment: the source of reproducible sampling."""
+"""Random numbers of sampling. They follow from a request alone, not from when or with what else it is served."""
 
 import hashlib
 from collections import Counter

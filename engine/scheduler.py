@@ -109,7 +109,7 @@ class Scheduler(threading.Thread):
                 job = self._jobs.popleft() if self._jobs else None
             if job is not None:
                 self._run_job(job)
-            # Samples are served between training jobs: neither kind can keep the other waiting for good.
+            # Samples are served between training jobs, so that neither kind can starve the other.
             if batch := self._gather():
                 self._run_samples(batch)
 
@@ -198,7 +198,7 @@ class Scheduler(threading.Thread):
 
 
 def _deliver(job: Job | SampleJob, result: Any) -> None:
-    """Report a result; if that fails, report the failure. Nothing may end the thread that everybody waits for."""
+    """Report a result; if that fails, report the failure. An exception must not end the worker thread."""
     try:
         job.report(result)
     except Exception as error:

@@ -29,7 +29,7 @@ class Engine:
     url, api_key
         What clients need; `environment` has them as variables.
     process, thread
-        Whichever of the two it runs in.
+        The process or the thread that the engine runs in; the other one is None.
     """
 
     url: str
@@ -50,7 +50,7 @@ class Engine:
         }
 
     def is_healthy(self) -> bool:
-        """Whether it answers."""
+        """Whether the engine answers its health check."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(f"{self.url}/api/v1/healthz", timeout=5) as reply:
@@ -59,7 +59,7 @@ class Engine:
             return False
 
     def close(self) -> None:
-        """Stop it: politely, and after ten seconds for good."""
+        """Stop the engine: ask its process to end, and kill it if it has not ended after ten seconds."""
         if self.thread is not None:
             self.thread.stop()
         if self.process is not None and self.process.poll() is None:

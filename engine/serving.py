@@ -150,9 +150,7 @@ def serve(options: ServeOptions) -> None:
 
 
 class ServerThread:
-    """A server in a thread of this process: handy for debugging, slower than a process of its own (one GIL for
-    both).
-    """
+    """A server in a thread of this process. It suits debugging; client and server share one GIL, so it is slower."""
 
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
@@ -194,14 +192,12 @@ class ServerThread:
 
 
 async def _watch_parent(parent: int, stop: asyncio.Event) -> None:
-    """Stop when the parent is gone: a killed parent cannot stop its child, and the child would keep the port and
-    the memory.
-    """
+    """Stop when the parent process has ended: one that was killed cannot stop this process itself."""
     while os.getppid() == parent:
         await asyncio.sleep(0.5)
     logger.warning("the process that started this server (%d) is gone; stopping", parent)
     stop.set()
-    # The worker may be in the middle of a long batch that nobody waits for.
+    # The worker thread may be in the middle of a long batch; with the parent gone, no client waits for its result.
     await asyncio.sleep(5)
     os._exit(1)
 

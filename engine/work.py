@@ -11,7 +11,7 @@ from .scheduler import Job, SampleJob, Scheduler
 
 
 class Work:
-    """Scheduler and promises of a server; lives on its event loop."""
+    """Scheduler and promises of a server. Its methods are called on the event loop."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -49,7 +49,7 @@ class Work:
         return result
 
     def later(self, run: Callable[[], Any]) -> None:
-        """Run on the worker; nobody waits for it."""
+        """Run on the worker; the result is dropped."""
         self._scheduler.submit(Job(run, lambda _: None))
 
     def sample(self, promise: Promise, job: SampleJob) -> None:
