@@ -67,6 +67,62 @@ def transposed_rows(
     return indptr, indices, int(past.sum())
 
 
+def check_rows(name: str, indptr: np.ndarray, indices: np.ndarray, years: np.ndarray, *, by_year: bool) -> None:
+    """Refuse rows that a kernel cannot walk safely.
+
+    Parameters
+    ----------
+    name : str
+        For the message: ``ref`` or ``cit``.
+    indptr, indices : integer arrays (N + 1,), (E,)
+    years : integer array (N,)
+    by_year : bool
+        Whether rows ascend by year and then position, or by position alone.
+
+    Raises
+    ------
+    ValueError
+        Naming the array and the first paper whose row is out of bounds or out of order.
+    """
+    for array, what in ((indptr, f"{name}_indptr"), (indices, f"{name}_indices"), (years, "years")):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ValueError(f"{what} must be a one-dimensional array of integers, got {array.dtype} {array.shape}")
+    if indptr.size != years.size + 1 or indptr[0] != 0 or indptr[-1] != indices.size:
+        span = f"{indptr.size} entries, from {indptr[0]} to {indptr[-1]}" if indptr.size else "no entries"
+        raise ValueError(
+            f"{name}_indptr has {span}, but {years.size} papers (years) with {indices.size} entries in {name}_indices "
+            f"need {years.size + 1}, from 0 to {indices.size}; build the graph again"
+        )
+    bad = bad_row(indptr, indices, years, by_year)
+    if bad >= 0:
+        first, stop = int(indptr[bad]), int(indptr[bad + 1])
+        order = "by year and position" if by_year else "by position"
+        raise ValueError(
+            f"row {bad} of {name}_indices, [{first}:{stop}] of {indices.size}, does not ascend {order} over the "
+            f"{years.size} papers: {indices[max(0, first) : max(0, min(stop, first + 8))].tolist()} ...; "
+            "build the graph again"
+        )
+
+
+@kernel
+def bad_row(indptr, indices, years, by_year):
+    """The first row that is out of bounds or does not ascend, -1 if none."""
+    for p in range(years.size):
+        first, stop = indptr[p], indptr[p + 1]
+        if first < 0 or first > stop or stop > indices.size:
+            return p
+        last, last_year = -1, -1
+        for i in range(first, stop):
+            at = indices[i]
+            if at < 0 or at >= years.size:
+                return p
+            year = years[at] if by_year else 0
+            if year < last_year or (year == last_year and at <= last):
+                return p
+            last, last_year = at, year
+    return -1
+
+
 def year_order(years: np.ndarray) -> np.ndarray:
     """Positions of the papers by year, ties by position; int32 (N,). Linear time."""
     return np.argsort(years, kind="stable").astype(np.int32)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .csr import reference_rows, transposed_rows
+from .atomic_files import claimed, remove_unfinished, write_json_atomically
+from .csr import check_rows, reference_rows, transposed_rows
 from .graph_input import checked_names, checked_positions, checked_years, positions_of
 
 if TYPE_CHECKING:
@@ -69,12 +72,17 @@ class CitationGraph:
     years : int16 array (N,)
     ref_indptr, cit_indptr : int64 arrays (N + 1,)
     ref_indices : int32 array (E,)
-        Cited papers, by position within each row.
+        Cited papers, by position within each row, none twice.
     cit_indices : int32 array (E,)
-        Citing papers, by year and then position within each row.
+        Citing papers, by year and then position within each row, none twice.
     node_ids : array (N,) or None
         The caller's names of the papers.
     report : GraphReport
+
+    Raises
+    ------
+    ValueError
+        Rows that are not as described.
 
     Examples
     --------
@@ -100,6 +108,9 @@ class CitationGraph:
             array = np.asarray(getattr(self, name)).view()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+        # Kernels index by these arrays without a look at the bounds, and a file that was read may hold anything.
+        check_rows("ref", self.ref_indptr, self.ref_indices, self.years, by_year=False)
+        check_rows("cit", self.cit_indptr, self.cit_indices, self.years, by_year=True)
 
     @classmethod
     def from_edges(
@@ -229,15 +240,21 @@ class CitationGraph:
         return digraph
 
     def save(self, directory: str | Path) -> None:
-        """Write the graph to a folder, one ``.npy`` file an array and ``graph.json``, over one that is there."""
-        directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        for name in ARRAYS:
-            np.save(directory / f"{name}.npy", getattr(self, name))
-        (directory / "node_ids.npy").unlink(missing_ok=True)
-        if self.node_ids is not None:
-            np.save(directory / "node_ids.npy", self.node_ids)
-        write_header(directory, self.n_papers, self.report)
+        """Write the graph to a folder, one ``.npy`` file an array and ``graph.json``.
+
+        A graph that is there stays whole until the new one is, and stays so for the processes that have mapped it.
+
+        Raises
+        ------
+        FolderInUse
+            Another process is writing a graph there.
+        """
+        with GraphFiles.beside(directory) as files:
+            for name in ARRAYS:
+                np.save(files.path(name), getattr(self, name))
+            if self.node_ids is not None:
+                np.save(files.path("node_ids"), self.node_ids)
+            files.finish(self.n_papers, self.report)
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True) -> CitationGraph:
@@ -263,17 +280,22 @@ class CitationGraph:
             raise FileNotFoundError(
                 f"no citation graph in {directory}: {header_path} is missing; write one with `CitationGraph.save`"
             )
-        header = json.loads(header_path.read_text())
+        text = header_path.read_text()
+        header = json.loads(text)
         if header["format"] != FORMAT:
             raise ValueError(
                 f"{header_path} has format {header['format']}, this version reads {FORMAT}; build the graph again"
             )
-        mode = "r" if mmap else None
-        arrays = {name: _read(directory / f"{name}.npy", mode) for name in ARRAYS}
-        names = directory / "node_ids.npy"
-        graph = cls(
-            **arrays, node_ids=_read(names, mode) if names.exists() else None, report=GraphReport(**header["report"])
-        )
+        mode, files = "r" if mmap else None, GraphFiles(directory, header.get("generation", 0))
+        try:
+            arrays = {name: _read(files.path(name), mode) for name in ARRAYS}
+            names = files.path("node_ids")
+            ids = _read(names, mode) if names.exists() else None
+        except FileNotFoundError:
+            if header_path.read_text() == text:
+                raise
+            return cls.load(directory, mmap)  # another graph has taken its place in the meantime
+        graph = cls(**arrays, node_ids=ids, report=GraphReport(**header["report"]))
         if graph.n_papers != header["n_papers"] or graph.n_citations != graph.report.kept:
             raise ValueError(
                 f"{directory} holds {graph.n_papers} papers and {graph.n_citations} citations but its graph.json says "
@@ -286,10 +308,60 @@ class CitationGraph:
         return f"CitationGraph({self.n_papers:,} papers, {self.n_citations:,} citations, {span})"
 
 
-def write_header(directory: Path, n_papers: int, report: GraphReport) -> None:
-    """Write ``graph.json``; it comes last, so a folder without it is not a graph."""
-    header = {"format": FORMAT, "n_papers": n_papers, "report": asdict(report)}
-    (directory / "graph.json").write_text(json.dumps(header, indent=2) + "\n")
+@dataclass(frozen=True)
+class GraphFiles:
+    """Where the arrays of a saved graph lie: ``years.npy``, ..., or ``years.1.npy``, ... when they replaced others.
+
+    Parameters
+    ----------
+    directory : Path
+    generation : int
+        ``graph.json`` names the one that counts.
+    """
+
+    directory: Path
+    generation: int
+
+    def path(self, name: str) -> Path:
+        """The file of an array of `ARRAYS` or of ``node_ids``."""
+        return self.directory / (f"{name}.{self.generation}.npy" if self.generation else f"{name}.npy")
+
+    @classmethod
+    @contextmanager
+    def beside(cls, directory: str | Path) -> Iterator[GraphFiles]:
+        """Files for a new graph; nothing of it is left unless the block comes to `finish`."""
+        directory = Path(directory)
+        refusal = f"another process is writing a graph to {directory}; wait for it, or choose another folder"
+        with claimed(directory / "graph.lock", refusal):
+            remove_unfinished(directory)
+            free = (cls(directory, n) for n in count() if n != _generation(directory))
+            files = next(files for files in free if not files._existing())
+            try:
+                yield files
+            finally:
+                if files.generation != _generation(directory):
+                    files._remove()
+
+    def finish(self, n_papers: int, report: GraphReport) -> None:
+        """Make this the graph of the folder, in one step, and remove what it replaces."""
+        header = {"format": FORMAT, "generation": self.generation, "n_papers": n_papers, "report": asdict(report)}
+        write_json_atomically(self.directory / "graph.json", header)
+        for path in self.directory.glob("years.*npy"):
+            number = path.name.removeprefix("years.").removesuffix("npy").rstrip(".") or "0"
+            if number.isdecimal() and int(number) != self.generation:
+                GraphFiles(self.directory, int(number))._remove()
+
+    def _existing(self) -> list[Path]:
+        return [path for name in (*ARRAYS, "node_ids") if (path := self.path(name)).exists()]
+
+    def _remove(self) -> None:
+        for path in reversed(self._existing()):  # the years last: by them `finish` finds what a killed run left
+            path.unlink()
+
+
+def _generation(directory: Path) -> int | None:
+    header = directory / "graph.json"
+    return json.loads(header.read_text()).get("generation", 0) if header.is_file() else None
 
 
 def _read(path: Path, mode: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.dataset as arrow
 
 from .csr import compact_rows, count_cited, count_rows, pointers, scatter_citing, scatter_rows, sort_rows
-from .graph import CitationGraph, GraphReport, write_header
+from .graph import CitationGraph, GraphFiles, GraphReport
 from .graph_input import checked_years, positions_of
 
 BATCH = 1 << 20
@@ -67,27 +67,22 @@ def build_graph(
     >>> graph.node_ids.tolist(), graph.citers(0).tolist(), graph.report.unknown
     ([7, 8, 9], [1, 2], 1)
     """
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "graph.json").unlink(missing_ok=True)
     id_column, year_column, citing_column, cited_column = columns
     names, years = _papers(papers, id_column, year_column)
     source = _dataset(citations, (citing_column, cited_column))
-    np.save(directory / "node_ids.npy", names)
-    np.save(directory / "years.npy", years)
-    ends = (directory / "citing.tmp", directory / "cited.tmp")
-    try:
+    ends = (Path(directory, "citing.tmp"), Path(directory, "cited.tmp"))
+    with GraphFiles.beside(directory) as files, _removed(ends):
+        # The years come first: by them a later run finds what this one leaves behind if it is killed.
+        np.save(files.path("years"), years)
+        np.save(files.path("node_ids"), names)
         with _progress(progress) as advance:
             counts, tally = _write_ends(source, (citing_column, cited_column), names, ends, advance)
-            _write_references(directory, ends, counts, memory, advance)
-            past = _write_citers(directory, years, memory, advance)
-    finally:
-        for path in ends:
-            path.unlink(missing_ok=True)
-    edges, unknown, self_citations = tally
-    kept = int(np.load(directory / "ref_indptr.npy", mmap_mode="r")[-1])
-    duplicates = edges - unknown - self_citations - kept
-    write_header(directory, years.size, GraphReport(edges, kept, unknown, self_citations, duplicates, past))
+            _write_references(files, ends, counts, memory, advance)
+            past = _write_citers(files, years, memory, advance)
+        edges, unknown, self_citations = tally
+        kept = int(np.load(files.path("ref_indptr"), mmap_mode="r")[-1])
+        duplicates = edges - unknown - self_citations - kept
+        files.finish(years.size, GraphReport(edges, kept, unknown, self_citations, duplicates, past))
     return CitationGraph.load(directory)
 
 
@@ -147,12 +142,12 @@ def _write_ends(
 
 
 def _write_references(
-    directory: Path, ends: tuple[Path, Path], counts: np.ndarray, memory: int, advance: Advance
+    files: GraphFiles, ends: tuple[Path, Path], counts: np.ndarray, memory: int, advance: Advance
 ) -> None:
     citing, cited = (_mapped(path) for path in ends)
     indptr = pointers(counts)
     pieces = _pieces(indptr, memory)
-    with _ArrayFile(directory / "ref_indices.npy") as out:
+    with _ArrayFile(files.path("ref_indices")) as out:
         for low, high in pieces:
             piece = np.empty(indptr[high] - indptr[low], np.int32)
             shifted = indptr - indptr[low]
@@ -165,13 +160,13 @@ def _write_references(
             kept = pointers(counts[low:high])
             compact_rows(shifted[low : high + 1], kept, piece)
             out.append(piece[: kept[-1]])
-    np.save(directory / "ref_indptr.npy", pointers(counts))
+    np.save(files.path("ref_indptr"), pointers(counts))
 
 
-def _write_citers(directory: Path, years: np.ndarray, memory: int, advance: Advance) -> int:
+def _write_citers(files: GraphFiles, years: np.ndarray, memory: int, advance: Advance) -> int:
     """Papers are numbered by year, so reading references in order fills the rows of citing papers in order."""
-    ref_indptr = np.load(directory / "ref_indptr.npy")
-    ref_indices = np.asarray(np.load(directory / "ref_indices.npy", mmap_mode="r" if ref_indptr[-1] else None))
+    ref_indptr = np.load(files.path("ref_indptr"))
+    ref_indices = np.asarray(np.load(files.path("ref_indices"), mmap_mode="r" if ref_indptr[-1] else None))
     counts = np.zeros(years.size, np.int64)
     for start in range(0, ref_indices.size, BATCH):
         count_cited(ref_indices[start : start + BATCH], 0, years.size, counts)
@@ -179,7 +174,7 @@ def _write_citers(directory: Path, years: np.ndarray, memory: int, advance: Adva
     indptr = pointers(counts)
     past = np.zeros(1, np.int64)
     pieces = _pieces(indptr, memory)
-    with _ArrayFile(directory / "cit_indices.npy") as out:
+    with _ArrayFile(files.path("cit_indices")) as out:
         for low, high in pieces:
             piece = np.empty(indptr[high] - indptr[low], np.int32)
             place = indptr[:-1] - indptr[low]
@@ -188,7 +183,7 @@ def _write_citers(directory: Path, years: np.ndarray, memory: int, advance: Adva
                 scatter_citing(papers, ref_indptr, ref_indices, years, low, high, place, piece, past)
                 advance("citing papers", papers.size, years.size * len(pieces))
             out.append(piece)
-    np.save(directory / "cit_indptr.npy", indptr)
+    np.save(files.path("cit_indptr"), indptr)
     return int(past[0])
 
 
@@ -232,6 +227,15 @@ class _ArrayFile:
         np.lib.format.write_array_header_1_0(
             self._file, {"descr": "<i4", "fortran_order": False, "shape": (self._size,)}
         )
+
+
+@contextmanager
+def _removed(paths: tuple[Path, Path]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager

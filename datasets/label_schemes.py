@@ -157,8 +157,8 @@ def half_sample_agreement(
         if papers < 3:
             continue
         here = scored & (year == value)
-        ranks = [[group_percentile(half[k, here]) for half in (first, second)] for k in (0, 1)]
-        both = (float(np.corrcoef(*pair)[0, 1]) if min(np.ptp(rank) for rank in pair) > 0 else None for pair in ranks)
+        ranks = [np.stack([group_percentile(half[k, here]) for half in (first, second)]) for k in (0, 1)]
+        both = (float(np.corrcoef(pair)[0, 1]) if np.ptp(pair, axis=1).min() > 0 else None for pair in ranks)
         agreement.append((int(value), int(papers), *both))
     return agreement
 

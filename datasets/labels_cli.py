@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from .atomic_files import aside
+
 
 class Engine(StrEnum):
     """Where the kernels run."""
@@ -89,8 +91,8 @@ def labels(
     except (FileNotFoundError, ValueError, ImportError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
-    out.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, out)
+    with aside(out) as unfinished:
+        pq.write_table(table, unfinished)
     typer.echo(f"{table.num_rows:,} papers, {table.num_columns} columns -> {out}")
 
 

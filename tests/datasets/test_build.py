@@ -180,9 +180,9 @@ def edit_card(folder: Path, change) -> None:
 
 
 def spoil_graph(folder: Path) -> None:
-    path = folder / "graph" / "cit_indices.npy"
-    citing = np.load(path)
-    np.save(path, np.roll(citing, 7))
+    graph = CitationGraph.load(folder / "graph")
+    citing, cited = graph.edges()
+    CitationGraph.from_edges(np.roll(citing, 7), cited, graph.years, graph.node_ids).save(folder / "graph")
 
 
 TAMPERING = {

@@ -1,12 +1,18 @@
 """`CitationGraph`: what goes in comes out, what is dropped is counted, and bad input is named."""
 
+import dataclasses
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kill_points import kill_points
 
+from scisci_gym.datasets.atomic_files import claimed
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.graph_build import build_graph
 
@@ -152,5 +158,102 @@ def test_loading_what_is_not_a_graph(tmp_path):
         CitationGraph.load(tmp_path)
     CitationGraph.from_edges([1], [0], [1990, 1991]).save(tmp_path)
     np.save(tmp_path / "years.npy", np.zeros(5, np.int16))
-    with pytest.raises(ValueError, match=r"graph\.json says 2"):
+    with pytest.raises(ValueError, match=r"5 papers \(years\) with 1 entries in ref_indices need 6"):
         CitationGraph.load(tmp_path)
+    CitationGraph.from_edges([1], [0], [1990, 1991, 1992]).save(tmp_path / "other")
+    (tmp_path / "graph.json").replace(tmp_path / "other" / "graph.json")
+    with pytest.raises(ValueError, match=r"holds 3 papers and 1 citations but its graph\.json says 2"):
+        CitationGraph.load(tmp_path / "other")
+
+
+def chain(papers):
+    """Paper p cites the one before it; ids that tell graphs of one size apart."""
+    ids = [f"{papers}-{p}" for p in range(papers)]
+    return CitationGraph.from_edges(range(1, papers), range(papers - 1), range(1990, 1990 + papers), node_ids=ids)
+
+
+def test_a_graph_can_be_saved_over_itself(tmp_path):
+    """The files that a graph has mapped are not the ones that are written: this ended the process once."""
+    chain(9).save(tmp_path)
+    for _ in range(3):
+        graph = CitationGraph.load(tmp_path)
+        graph.save(tmp_path)
+        chain(5).save(tmp_path)
+        assert same(graph, chain(9))
+        assert same(CitationGraph.load(tmp_path), chain(5))
+        graph.save(tmp_path)
+    assert same(CitationGraph.load(tmp_path), chain(9))
+    assert len(list(tmp_path.glob("*.npy"))) == 6
+
+
+def test_a_killed_save_leaves_the_old_graph_or_the_new_one(tmp_path):
+    old, new = chain(9), CitationGraph.from_edges([2, 3], [0, 1], range(1990, 1999), node_ids=list("abcdefghi"))
+    folder = tmp_path / "graph"
+    old.save(folder)
+    for point in kill_points(folder, lambda: new.save(folder)):
+        found = CitationGraph.load(folder)
+        assert same(found, old) or same(found, new), point
+        assert same(found, new) or not point.finished
+        old.save(folder)  # and what is left of the killed run goes with the next
+        assert same(CitationGraph.load(folder), old), point
+        assert len(list(folder.glob("*.npy"))) == 6, point
+
+
+def test_a_killed_build_leaves_the_old_graph_or_the_new_one(tmp_path):
+    files = write(tmp_path, {"id": [7, 8, 9], "year": [1, 2, 3]}, {"citing": [8, 9, 9], "cited": [7, 7, 8]})
+    old, new = chain(9), build_graph(*files)
+    folder = tmp_path / "over"
+    old.save(folder)
+    for point in kill_points(folder, lambda: build_graph(*files[:2], folder)):
+        found = CitationGraph.load(folder)
+        assert same(found, old) or same(found, new), point
+        assert same(found, new) or not point.finished
+
+
+def test_one_process_at_a_time_writes_a_graph(tmp_path):
+    with claimed(tmp_path / "graph.lock", "unused"):
+        code = (
+            "import sys; from scisci_gym.datasets.graph import CitationGraph\n"
+            "CitationGraph.from_edges([], [], [1]).save(sys.argv[1])"
+        )
+        done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)
+    assert "another process is writing a graph" in done.stderr
+    assert not list(tmp_path.glob("*.npy"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (
+            "ref_indices",
+            lambda a: a + 1000,
+            r"row 1 of ref_indices, \[0:1\] of 8, does not ascend by position over the 9",
+        ),
+        ("ref_indices", lambda a: a - 1000, "row 1 of ref_indices"),
+        ("cit_indices", lambda a: a + 1000, "row 0 of cit_indices"),
+        ("cit_indices", lambda a: a[:-1], "cit_indptr has 10 entries, from 0 to 8, but 9 papers"),
+        ("cit_indptr", lambda a: np.r_[0, a[:0:-1]], "cit_indptr has 10 entries, from 0 to 1,"),
+        ("ref_indptr", lambda a: np.r_[0, 10**12, a[2:]], r"row 0 of ref_indices, \[0:1000000000000\] of 8"),
+        (
+            "ref_indptr",
+            lambda a: a.astype(float),
+            "ref_indptr must be a one-dimensional array of integers, got float64",
+        ),
+        ("years", lambda a: a[:-1], "need 9, from 0 to 8"),
+        ("years", lambda a: a.astype(str), "years must be a one-dimensional array of integers, got <U"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, name, change, message):
+    """What a kernel would follow out of its arrays never reaches one."""
+    graph = chain(9)
+    graph.save(tmp_path)
+    np.save(tmp_path / f"{name}.npy", change(getattr(graph, name)))
+    with pytest.raises(ValueError, match=message):
+        CitationGraph.load(tmp_path)
+
+
+def test_citers_out_of_order_are_named():
+    graph = CitationGraph.from_edges([1, 2], [0, 0], [1990, 1995, 1991])
+    assert graph.citers(0).tolist() == [2, 1]
+    with pytest.raises(ValueError, match=r"row 0 of cit_indices.* by year and position over the 3 papers: \[1, 2\]"):
+        dataclasses.replace(graph, cit_indices=graph.cit_indices[::-1])
