@@ -143,8 +143,8 @@ class SciSciGroupBuilder(EnvGroupBuilder):
         shared = group_diagnostics(rewards, *spec(self.env_id).reward_range)
         log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
         return [
-            (extra, {**shared, **outcome_metrics(trajectory, env), **_ungraded(trajectory, env)})
-            for trajectory, extra, env in zip(trajectory_group, added, inner, strict=True)
+            (extra, {**shared, **outcome_metrics(trajectory, env, reward), **_ungraded(trajectory, env)})
+            for trajectory, extra, env, reward in zip(trajectory_group, added, inner, rewards, strict=True)
         ]
 
     def logging_tags(self) -> list[str]:

@@ -10,6 +10,7 @@ local engine does the work; `engine=hosted` or `engine=URL` changes nothing else
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import chz
@@ -23,6 +24,7 @@ from .curriculum import Curriculum, CurriculumOrder
 from .label_balance import Balance, balanced_order
 from .pass_rates import measure_pass_rates
 from .recipe_config import RecipeConfig, folder_or_name
+from .removed_groups import metrics_of_all_groups
 from .rollout_workers import Rollouts, rollout_executor
 from .running import Recipe
 from .validation import held_out_nll, validation_builders
@@ -42,6 +44,7 @@ class CLIConfig(RecipeConfig):
     # A penalty for leaving a reference: where training starts from, unless another checkpoint or run is named.
     kl_penalty_coef: float = 0.0
     kl_reference_checkpoint: str | None = chz.field(default=None, munger=folder_or_name)
+    # Leave groups with equal rewards out of the update. Metrics stay those of all groups; groups/removed counts them.
     remove_constant_reward_groups: bool = False
     # Which papers when. Labels by turns (equal), or more often as the policy stops naming them (adaptive, at every
     # evaluation); or easy papers first, by distance from the label boundary or by pass rate.
@@ -150,7 +153,8 @@ async def _train(cfg: CLIConfig, config: train.Config) -> None:
             seed=cfg.seed,
         )
     settle_rl_resume(cfg.log_path)
-    with rollout_executor(cfg.rollouts, cfg.rollout_workers) as executor:
+    every_group = metrics_of_all_groups() if cfg.remove_constant_reward_groups else nullcontext()
+    with every_group, rollout_executor(cfg.rollouts, cfg.rollout_workers) as executor:
         await train.main(config, rollout_executor=executor)
 
 

@@ -50,6 +50,12 @@ ENTROPY = Measure("optim/entropy", "entropy (nats a token)")
 NO_SIGNAL = Measure("env/all/reward_uniform_group_rate", "groups without signal", None, SHARE)
 ALL_FLOOR = Measure("env/all/reward_uniform_floor_rate", "groups all at the floor", None, SHARE)
 ALL_BEST = Measure("env/all/reward_uniform_best_rate", "groups all at the best", None, SHARE)
+GROUP_STD = Measure("env/all/reward_group_std", "standard deviation of rewards within groups")
+AT_FLOOR = Measure("env/all/at_floor", "rollouts at the floor", "lower", SHARE)
+NO_ANSWER = Measure("env/all/no_answer", "rollouts without an answer", "lower", SHARE)
+WRONG_AT_FLOOR = Measure("env/all/at_floor_wrong", "wrong answers at the floor", "lower", SHARE)
+CHALLENGER_FAILED = Measure("env/all/challenger_failed", "challengers that failed", "lower", SHARE)
+JUDGE_FAILED = Measure("env/all/judge_failed", "judges that failed", "lower", SHARE)
 TRUNCATED = Measure("env/all/truncated", "truncated rollouts", "lower", SHARE)
 PARSED = Measure("env/all/format_valid", "answers that parse", "higher", SHARE)
 NLL = Measure("train_mean_nll", "loss (NLL, nats a token)", "lower")
@@ -65,6 +71,7 @@ PREDICTED, EXPECTED = "env/all/predicted/", "env/all/expected/"
 MEASURES = (
     *(REWARD, CORRECT, VALIDATION, NLL, DPO_LOSS, DPO_ACCURACY, DPO_MARGIN, HELD_OUT_NLL),
     *(SAMPLER_KL, SAMPLER_KL_V1, REFERENCE_KL, TEACHER_KL, ENTROPY, NO_SIGNAL, ALL_FLOOR, ALL_BEST),
+    *(GROUP_STD, AT_FLOOR, NO_ANSWER, WRONG_AT_FLOOR, CHALLENGER_FAILED, JUDGE_FAILED),
     *(TRUNCATED, PARSED, GRADIENT, SPEED),
 )
 LOSSES = (NLL, DPO_LOSS, HELD_OUT_NLL)

@@ -63,6 +63,38 @@ def test_training_metrics_have_the_diagnostics_by_their_names(byte_renderer, tex
     assert metrics["env/all/format_valid"] == 15 / 16
 
 
+def test_rollouts_at_the_floor_are_truncated_without_an_answer_or_wrong(byte_renderer, text_policy, papers):
+    """Of eight rollouts: two right, two cut off, three without an answer, one wrong."""
+    right, wrong = "<answer>disruptive</answer>", "<answer>neutral</answer>"
+    texts = [right, right, f"{right}...", "...", "", "not parsable\x00", right + right, wrong]
+    metrics = compute_trajectory_metrics([group_of(text_policy, "disruption-v0", papers, texts)], [[]])
+    found = {name: metrics[f"env/all/{name}"] for name in ("at_floor", "truncated", "no_answer", "at_floor_wrong")}
+    assert found == {"at_floor": 6 / 8, "truncated": 2 / 8, "no_answer": 3 / 8, "at_floor_wrong": 1 / 8}
+
+
+@pytest.mark.parametrize("env_id", [env_class.env_id for env_class in specs()])
+@pytest.mark.parametrize("broken", ["<answer>neutral</answer>...", "", "not parsable\x00", "I do not know."])
+def test_the_floor_is_told_apart_everywhere(byte_renderer, text_policy, papers, env_id, broken):
+    metrics = compute_trajectory_metrics([group_of(text_policy, env_id, papers, [broken] * 2)], [[]])
+    cut = float(broken.endswith("..."))
+    assert metrics["env/all/at_floor"] == 1.0
+    assert (metrics["env/all/truncated"], metrics["env/all/no_answer"]) == (cut, 1.0 - cut)
+    assert metrics["env/all/at_floor_wrong"] == 0.0
+
+
+def test_a_wrong_forecast_is_at_the_floor_only_if_it_was_certain(byte_renderer, text_policy, papers):
+    sure, one, other = (
+        f"<answer>disruptive: {p}, consolidating: {q}, neutral: 0</answer>"
+        for p, q in ((0, 1), (0.4, 0.6), (0.401, 0.599))
+    )
+    metrics = compute_trajectory_metrics([group_of(text_policy, "disruption-forecast-v0", papers, [sure, one])], [[]])
+    assert (metrics["env/all/at_floor"], metrics["env/all/at_floor_wrong"]) == (0.5, 0.5)
+    # No tie, and nothing to learn: rewards of 0.28 and 0.282398.
+    metrics = compute_trajectory_metrics([group_of(text_policy, "disruption-forecast-v0", papers, [one, other])], [[]])
+    assert metrics["env/all/reward_uniform_group_rate"] == 0.0
+    assert metrics["env/all/reward_group_std"] == pytest.approx(0.001199)
+
+
 def test_token_env_needs_a_floor_for_environments_of_others(byte_renderer, papers):
     env = GradedEnv(spec("disruption-v0")(papers[0]))
     with pytest.raises(ValueError, match="GradedEnv has no reward_range"):

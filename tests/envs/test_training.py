@@ -1,10 +1,12 @@
 """Every environment through the unmodified RL loop of the cookbook, on the local engine."""
 
 import asyncio
+import dataclasses
 import json
 import multiprocessing
 import os
 import pickle
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -20,10 +22,12 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from scisci_gym import Paper, spec, specs
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.adversarial import AdversarialDisruptionEnv
-from scisci_gym.envs.challengers import CompleterChallenger
+from scisci_gym.envs.asking import Limits
+from scisci_gym.envs.challengers import Challenger, CompleterChallenger
 from scisci_gym.envs.completers import TinkerCompleter
-from scisci_gym.envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
+from scisci_gym.envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder, SciSciTokenEnv
 from scisci_gym.envs.samples import sample_papers
+from scisci_gym.recipes.removed_groups import metrics_of_all_groups
 
 ENVS = [env_class.env_id for env_class in specs()]
 # Its two sides have names of their own for being right.
@@ -45,7 +49,16 @@ def _environment(engine):
     os.environ.update(engine.environment)
 
 
-def run(env_id: str, folder: Path, log_path: Path, steps: int = 3) -> list[dict[str, float]]:
+def run(
+    env_id: str,
+    folder: Path,
+    log_path: Path,
+    steps: int = 3,
+    groups: int = 2,
+    max_tokens=10,
+    env_options=None,
+    **changes,
+) -> list[dict[str, float]]:
     """Metrics of a run, step by step."""
     model = str(folder / "model")
     builder = SciSciDatasetBuilder(
@@ -53,11 +66,11 @@ def run(env_id: str, folder: Path, log_path: Path, steps: int = 3) -> list[dict[
         dataset=str(folder / "data"),
         renderer_name="qwen3_instruct",
         tokenizer_name=model,
-        groups_per_batch=2,
+        groups_per_batch=groups,
         group_size=4,
         batches=steps,
         held_out=2,
-        options={"prompt": "short"},
+        options={"prompt": "short", **(env_options or {})},
     )
     config = train.Config(
         learning_rate=1e-3,
@@ -70,6 +83,7 @@ def run(env_id: str, folder: Path, log_path: Path, steps: int = 3) -> list[dict[
         eval_every=steps,
         save_every=0,
         lora_rank=4,
+        **changes,
     )
     asyncio.run(train.main(config))
     return [json.loads(line) for line in (log_path / "metrics.jsonl").read_text().splitlines()]
@@ -93,6 +107,68 @@ def check(env_id: str, logged: list[dict[str, float]], steps: int = 3) -> None:
 @pytest.mark.parametrize("env_id", ENVS)
 def test_three_steps(env_id, folder, tmp_path):
     check(env_id, run(env_id, folder, tmp_path))
+
+
+class FailsNowAndThen(Challenger):
+    """Every fourth request fails."""
+
+    limits = Limits(attempts=1)
+    asked = 0
+
+    async def argue(self, case):
+        FailsNowAndThen.asked += 1
+        if FailsNowAndThen.asked % 4 == 0:
+            raise ConnectionError("endpoint is down")
+        return "Look again."
+
+
+def test_a_run_whose_challenger_fails_finishes_and_logs_how_often(folder, tmp_path, monkeypatch):
+    """Whatever the tiny model wrote, the environment reads an answer, so that every first message is challenged."""
+    step = SciSciTokenEnv.step
+    tokens = get_tokenizer(str(folder / "model")).encode("<answer>neutral</answer><|im_end|>", add_special_tokens=False)
+    monkeypatch.setattr(SciSciTokenEnv, "step", lambda self, action, **_: step(self, tokens))
+    options = {"challenger": FailsNowAndThen(), "control_rate": 0.0}
+    logged = run("disruption-adversarial-v0", folder, tmp_path, env_options=options)
+    check("disruption-adversarial-v0", logged)
+    assert FailsNowAndThen.asked >= 4
+    assert any(line.get("env/all/challenger_failed", 0.0) > 0 for line in logged)
+
+
+CONSTANT = {"W9000000001", "W9000000005"}
+MODES = {
+    "synchronous": {},
+    "streaming": {"stream_minibatch_config": train.StreamMinibatchConfig(groups_per_batch=3, num_minibatches=1)},
+    "asynchronous": {"async_config": train.AsyncConfig(max_steps_off_policy=1, groups_per_batch=3)},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_metrics_are_those_of_all_groups_also_where_constant_ones_are_removed(mode, folder, tmp_path, monkeypatch):
+    """Two of the nine papers always earn the same: their groups are not trained on, and are counted all the same."""
+    seen: Counter[str] = Counter()
+    step = SciSciTokenEnv.step
+
+    async def scripted(self, action, **options):
+        paper = self.message_env.papers[0].openalex_id
+        seen[paper] += 1
+        reward = -1.0 if paper in CONSTANT or seen[paper] % 2 else 1.0
+        return dataclasses.replace(await step(self, action, **options), reward=reward)
+
+    monkeypatch.setattr(SciSciTokenEnv, "step", scripted)
+    with metrics_of_all_groups():
+        logged = run("disruption-v0", folder, tmp_path, groups=3, remove_constant_reward_groups=True, **MODES[mode])
+    rows = [line for line in logged if "groups/sampled" in line]
+    for line in rows:
+        removed, sampled = line["groups/removed"], line["groups/sampled"]
+        assert line["env/all/reward_uniform_group_rate"] == pytest.approx(removed / sampled)
+        assert line["env/all/total_episodes"] == 4 * sampled
+        assert line["env/all/reward_group_std"] == pytest.approx(1 - removed / sampled)
+    removed = sum(line["groups/removed"] for line in rows)
+    assert 0 < removed <= len(CONSTANT)
+    # Asynchronous training may end before the last groups have come in.
+    if mode != "asynchronous":
+        assert removed == len(CONSTANT)
+        assert [line["groups/sampled"] for line in rows] == [3.0] * 3
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import doctest
 import importlib
 import math
 import pkgutil
+import statistics
 
 import pytest
 from hypothesis import given
@@ -104,7 +105,24 @@ def test_diagnostics_of_a_group_by_hand():
         "reward_unique_fraction_mean": 3 / 4,
         "reward_uniform_floor_rate": 0.0,
         "reward_uniform_best_rate": 0.0,
+        # Mean 3/8, so the squares are 25/64, 25/64, 121/64 and 1/64.
+        "reward_group_std": math.sqrt(172 / 64 / 4),
     }
+
+
+@pytest.mark.parametrize("reward", [-1.0, 0.3, 1.5])
+def test_a_group_of_one_is_not_uniform_and_has_no_ties(reward):
+    found = group_diagnostics([reward], -1.0, 1.5)
+    assert found.pop("reward_unique_fraction_mean") == 1.0
+    assert set(found.values()) == {0.0}
+
+
+def test_forecasts_without_signal_are_seen_by_their_standard_deviation_and_not_by_ties():
+    rewards = [0.5, 0.5001, 0.4999, 0.5002]
+    found = group_diagnostics(rewards, -1.0, 1.0)
+    assert found["reward_tie_pair_rate"] == found["reward_uniform_group_rate"] == 0.0
+    assert found["reward_group_std"] == pytest.approx(statistics.pstdev(rewards))
+    assert group_diagnostics([0.1] * 3, -1.0, 1.0)["reward_group_std"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -123,4 +141,5 @@ def test_diagnostics_agree_with_counting_pairs(rewards):
     pairs = [a == b for i, a in enumerate(rewards) for b in rewards[i + 1 :]]
     assert found["reward_tie_pair_rate"] == (sum(pairs) / len(pairs) if pairs else 0.0)
     assert found["reward_tie_group_rate"] == float(any(pairs))
+    assert found.pop("reward_group_std") == pytest.approx(statistics.pstdev(rewards))
     assert all(0.0 <= value <= 1.0 for value in found.values())
