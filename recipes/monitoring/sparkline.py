@@ -27,6 +27,9 @@ def sparkline(values: Sequence[float], width: int = 32) -> str:
     >>> sparkline([1.0, 1.0]), sparkline([0.0, float("nan"), 1.0])
     ('▁▁', '▁!█')
     """
+    # In units of the largest value: sums and differences of values near the largest float would overflow.
+    unit = max((abs(v) for v in values if math.isfinite(v)), default=0.0) or 1.0
+    values = [v / unit for v in values]
     count = min(width, len(values))
     bins = [values[at * len(values) // count : (at + 1) * len(values) // count] for at in range(count)]
     means = [mean_of([v for value in part if math.isfinite(v := as_float(value))]) for part in bins]

@@ -1,5 +1,6 @@
-"""Losses and gradients against a second implementation: merged weights, torch autograd, formulas written out again."""
+"""Losses and gradients against a second implementation: merged weights, slopes worked out by hand."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,24 +56,68 @@ def merged_logits(base: BaseModel, adapter: AdapterWeights, tokens: np.ndarray) 
     return out.logits[0]
 
 
-def reference(name: str, logprobs: Tensor, datum: TrainingDatum, config: dict[str, float]) -> Tensor:
-    """The documented formulas, token by token."""
-    total = torch.zeros(())
-    for i, p in enumerate(logprobs):
-        w, a, q = (float(datum.inputs[key][i]) for key in ("weights", "advantages", "logprobs"))
-        ratio = torch.exp(p - q)
-        low, high = config.get("clip_low_threshold", 0.8), config.get("clip_high_threshold", 1.2)
-        if name == "cross_entropy":
-            total = total - w * p
-        elif name == "importance_sampling":
-            total = total - ratio * a
-        elif name == "ppo":
-            total = total - torch.minimum(ratio * a, ratio.clamp(low, high) * a)
-        elif name == "cispo":
-            total = total - ratio.clamp(low, high).detach() * a * p
-        elif name == "dro":
-            total = total - (p * a - 0.5 * config.get("beta", 0.05) * (p - q) ** 2)
-    return total
+def by_hand(
+    name: str, p: np.ndarray, inputs: Mapping[str, np.ndarray], config: dict[str, float]
+) -> tuple[float, np.ndarray]:
+    """Loss, and its slope in every log p, differentiated on paper: in numpy, without autograd.
+
+    A clipped token of PPO (ratio above the range with A > 0, below it with A < 0) adds a constant and has slope 0.
+    """
+    w, a, q = (inputs.get(key, np.zeros(len(p))).astype(float) for key in ("weights", "advantages", "logprobs"))
+    ratio = np.exp(p - q)
+    low, high = config.get("clip_low_threshold", 0.8), config.get("clip_high_threshold", 1.2)
+    bounded = np.minimum(np.maximum(ratio, low), high)
+    flat = ((a > 0) & (ratio > high)) | ((a < 0) & (ratio < low))
+    beta = config.get("beta", 0.05)
+    values, slopes = {
+        "cross_entropy": (-w * p, -w),
+        "importance_sampling": (-ratio * a, -ratio * a),
+        "ppo": (-np.where(flat, bounded, ratio) * a, -np.where(flat, 0, ratio) * a),
+        "cispo": (-bounded * a * p, -bounded * a),
+        "dro": (beta / 2 * (p - q) ** 2 - a * p, beta * (p - q) - a),
+    }[name]
+    return float(values.sum()), slopes
+
+
+# Five tokens: p / q = 0.5, 1, 1.5, 0.5, 1.5 with q = 1/2. Ratios below 0.8 and above 1.2 are clipped.
+P, Q = np.log([0.25, 0.5, 0.75, 0.25, 0.75]), np.log([0.5] * 5)
+WORKED_INPUTS = {"weights": [1, 2, 0, 0.5, 1], "advantages": [1, 1, 1, -1, -1], "logprobs": Q}
+LN2, LN3 = float(np.log(2)), float(np.log(3))
+# -(0.5 + 1 + 1.5 - 0.5 - 1.5) = -1; for PPO the third ratio counts as 1.2 and the fourth as 0.8, with slope 0.
+WORKED = {
+    "cross_entropy": ({}, 5 * LN2 + (2 * LN2 - LN3), [-1, -2, 0, -0.5, -1]),
+    "importance_sampling": ({}, -1.0, [-0.5, -1, -1.5, 0.5, 1.5]),
+    "ppo": ({}, -(0.5 + 1 + 1.2 - 0.8 - 1.5), [-0.5, -1, 0, 0, 1.5]),
+    "ppo, wide above": ({"clip_high_threshold": 2.0}, -(0.5 + 1 + 1.5 - 0.8 - 1.5), [-0.5, -1, -1.5, 0, 1.5]),
+    "ppo, wide below": ({"clip_low_threshold": 0.1}, -(0.5 + 1 + 1.2 - 0.5 - 1.5), [-0.5, -1, 0, 0.5, 1.5]),
+    # The logarithms of the first and fourth, third and fifth cancel: 1 * ln 2 is left.
+    "cispo": ({}, LN2, [-0.8, -1, -1.2, 0.8, 1.2]),
+    # beta = 0.5: 0.25 (2 ln(1/2)^2 + 2 ln(3/2)^2) - ln(1/2).
+    "dro": (
+        {"beta": 0.5},
+        LN2 + 0.5 * (LN2**2 + (LN3 - LN2) ** 2),
+        [-1 - 0.5 * LN2, -1, -1 + 0.5 * (LN3 - LN2), 1 - 0.5 * LN2, 1 + 0.5 * (LN3 - LN2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WORKED)
+def test_loss_and_slopes_of_five_tokens(case: str) -> None:
+    name, (config, loss, slopes) = case.split(",")[0], WORKED[case]
+    logprobs = torch.tensor(P, requires_grad=True)
+    inputs = {key: torch.tensor(np.asarray(value, float)) for key, value in WORKED_INPUTS.items()}
+    value = LOSSES[name](logprobs, inputs, config)
+    value.backward()
+    assert value.item() == pytest.approx(loss)
+    assert logprobs.grad is not None
+    assert logprobs.grad.tolist() == pytest.approx(slopes)
+    arrays = {key: np.asarray(of) for key, of in WORKED_INPUTS.items()}
+    of_hand = by_hand(name, P, arrays, config)
+    assert (of_hand[0], of_hand[1].tolist()) == (pytest.approx(loss), pytest.approx(slopes)), "the oracle below"
+
+
+def test_every_loss_has_a_worked_example() -> None:
+    assert {case.split(",")[0] for case in WORKED} == set(LOSSES)
 
 
 def grads(adapter: AdapterWeights) -> list[Tensor]:
@@ -89,19 +134,21 @@ def test_loss_and_gradient_equal_the_reference(name: str, base: BaseModel, adapt
     data, config = rollouts(base), CONFIGS.get(name, {})
     result = forward_backward(base, adapter, data, name, config)
     mine = grads(adapter)
-    total = torch.zeros(())
+    total, clipped = 0.0, []
     for datum, reported in zip(data, result.logprobs, strict=True):
         table = torch.log_softmax(merged_logits(base, adapter, datum.tokens), dim=-1)
         chosen = table.gather(1, torch.from_numpy(datum.inputs["target_tokens"])[:, None])[:, 0]
-        # Off the completion the policy losses have p, A and q of zero weight only if q is masked too: cut to the
-        # completion.
+        # Before the completion A, q and the weights are 0 and say nothing.
         acting = datum.inputs["weights"] > 0
-        cut = TrainingDatum(datum.tokens[acting], {k: v[acting] for k, v in datum.inputs.items()})
-        total = total + reference(name, chosen[torch.from_numpy(acting)], cut, config)
-        np.testing.assert_allclose(reported[acting], chosen.detach().numpy()[acting], atol=2e-5)
-    total.backward()
+        chosen, inputs = chosen[torch.from_numpy(acting)], {k: v[acting] for k, v in datum.inputs.items()}
+        loss, slopes = by_hand(name, chosen.detach().double().numpy(), inputs, config)
+        total += loss
+        (chosen * torch.from_numpy(slopes).float()).sum().backward()
+        clipped += ((slopes == 0) & (inputs["advantages"] != 0)).tolist()
+        np.testing.assert_allclose(reported[acting], chosen.detach().numpy(), atol=2e-5)
     theirs = grads(adapter)
-    assert result.metrics["loss:sum"] == pytest.approx(float(total.detach()), rel=1e-4)
+    assert (0 < sum(clipped) < len(clipped)) is (name == "ppo"), "some tokens are clipped, not all"
+    assert result.metrics["loss:sum"] == pytest.approx(total, rel=1e-4)
     for a, b in zip(mine, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=2e-3, atol=2e-4)
 

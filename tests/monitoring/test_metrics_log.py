@@ -1,6 +1,5 @@
 """Reading metrics as they grow, how far a run is, and what is made of its numbers."""
 
-import json
 import math
 from pathlib import Path
 
@@ -46,8 +45,15 @@ def test_a_line_in_the_making_waits_and_half_a_line_of_a_killed_run_is_passed_ov
     assert [row["step"] for row in metrics.rows()] == [0, 1, 3]
 
 
+def test_progress_after_three_of_ten_updates() -> None:
+    """The third update is step 2. RL and SFT log the share done after it, 3 of 10; DPO the one before it, 2 of 10."""
+    assert progress([{"step": 2, "progress/done_frac": 0.3}]) == (3, 10)
+    assert progress([{"step": 2, "progress": 0.3, "train_mean_nll": 1.0}]) == (3, 10)
+    assert progress([{"step": 2, "progress": 0.2, "dpo_loss": 1.0}]) == (3, 10)
+
+
 @given(planned=st.integers(1, 3000), data=st.data())
-def test_progress_is_what_each_loop_means_by_it(planned: int, data: st.DataObject) -> None:
+def test_progress_is_found_at_every_step_of_every_plan(planned: int, data: st.DataObject) -> None:
     step = data.draw(st.integers(0, planned - 1))
     rl = [{"step": step, "progress/done_frac": (step + 1) / planned}]
     sft = [{"step": step, "progress": min((step + 1) / planned, 1.0), "train_mean_nll": 1.0}]
@@ -90,11 +96,23 @@ def test_sparkline_never_breaks_and_fits(numbers: list[float], width: int) -> No
 
 
 def test_sparkline_of_more_values_than_columns_is_of_means() -> None:
-    assert sparkline([0, 2, 9, 11, 21, 19], 3) == "▁▄█" or sparkline([0, 2, 9, 11, 21, 19], 3) == "▁▅█"
+    """Means 1, 8 and 22: 8 is a third of the way up, 7/3 blocks, which is nearest to the third block."""
+    assert sparkline([0, 2, 7, 9, 23, 21], 3) == "▁▃█"
+
+
+@pytest.mark.parametrize("unit", [1e-320, 1.0, 1.7e308])
+def test_sparkline_has_the_same_shape_in_any_unit(unit: float) -> None:
+    assert sparkline([-unit, -unit, 0.0, 0.0, unit, unit], 3) == sparkline([-1, 0, 1]) == "▁▅█"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "not json\n", "[1, 2]\n", '{"step": "x"}\n'])
-def test_a_broken_file_has_no_rows(tmp_path: Path, text: str) -> None:
+def test_a_broken_line_is_no_row_and_hides_no_other(tmp_path: Path, text: str) -> None:
     (tmp_path / "metrics.jsonl").write_text(text)
-    assert MetricsLog(tmp_path).rows() == []
-    assert json.dumps(progress([])) == "[0, null]"
+    metrics = MetricsLog(tmp_path)
+    assert metrics.rows() == []
+    log(tmp_path, [{"step": 0, "a": 1}])
+    assert metrics.rows() == MetricsLog(tmp_path).rows() == [{"step": 0, "a": 1}]
+
+
+def test_nothing_logged_is_no_progress_of_an_unknown_plan() -> None:
+    assert progress([]) == (0, None)
