@@ -90,18 +90,24 @@ def run(
 
 
 def check(env_id: str, logged: list[dict[str, float]], steps: int = 3) -> None:
-    assert len([line for line in logged if "env/all/reward/total" in line]) == steps
-    low, high = spec(env_id).reward_range
-    for line in logged:
-        if "env/all/reward/total" not in line:
-            continue
-        assert low <= line["env/all/reward/total"] <= high
-        for name in ("tie_group", "uniform_group", "tie_pair", "uniform_floor", "uniform_best"):
-            assert 0 <= line[f"env/all/reward_{name}_rate"] <= 1
-        assert 0 < line["env/all/reward_unique_fraction_mean"] <= 1
-        for name in ("correct", "format_valid", RATE.get(env_id, "correct")):
-            assert 0 <= line[f"env/all/{name}"] <= 1
-    assert any("test/env/all/reward/total" in line for line in logged)
+    """The tiny model never writes an answer: every rollout of every group of four earns the floor, and nothing else."""
+    trained = [line for line in logged if "env/all/reward/total" in line]
+    assert len(trained) == steps
+    expected = {
+        "reward/total": spec(env_id).reward_range[0],
+        "reward_tie_group_rate": 1,
+        "reward_uniform_group_rate": 1,
+        "reward_tie_pair_rate": 1,
+        "reward_uniform_floor_rate": 1,
+        "reward_uniform_best_rate": 0,
+        "reward_unique_fraction_mean": 1 / 4,
+        "correct": 0,
+        "format_valid": 0,
+        RATE.get(env_id, "correct"): 0,
+    }
+    for line in trained:
+        assert {name: line[f"env/all/{name}"] for name in expected} == expected
+    assert any(line.get("test/env/all/reward/total") == spec(env_id).reward_range[0] for line in logged)
 
 
 @pytest.mark.parametrize("env_id", ENVS)
