@@ -10,6 +10,7 @@ from tinker_cookbook.eval.benchmarks import REGISTRY, BenchmarkConfig, run_bench
 from scisci_gym import specs
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.benchmarks import SciSciBenchmark, benchmark_name
+from scisci_gym.envs.episodes import play_episode, run_sync
 
 ENVS = specs()
 
@@ -75,12 +76,15 @@ def test_a_constant_answer_scores_what_theory_says(env_class, folder, byte_rende
         answer = env_class.answer_for(label)
         result = run(benchmark_of(env_class, folder), Client(lambda shown, answer=answer: answer), byte_renderer)
         golds = [env.gold_label for env in benchmark_of(env_class, folder).episodes()]
+        alone = [
+            run_sync(play_episode(env, lambda messages, answer=answer: answer)).reward
+            for env in benchmark_of(env_class, folder).episodes()
+        ]
         assert result.num_errors == 0
         assert result.score == pytest.approx(golds.count(label) / len(golds))
         assert result.metrics["correct"] == pytest.approx(result.score)
         assert result.metrics["format_valid"] == 1.0
-        low, high = env_class.reward_range
-        assert low <= result.metrics["env_reward"] <= high
+        assert result.metrics["env_reward"] == pytest.approx(sum(alone) / len(alone)), "as played without the benchmark"
 
 
 @pytest.mark.parametrize("env_class", ENVS, ids=lambda env_class: env_class.env_id)

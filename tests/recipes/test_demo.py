@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from sklearn.metrics import accuracy_score, f1_score
 
 from scisci_gym.datasets.snapshot import BadInput
+from scisci_gym.datasets.store import load_papers
 from scisci_gym.recipes.demo import Demo, DemoResult, DemoSettings
 from scisci_gym.recipes.demo_summary import print_summary
 from scisci_gym.recipes.reporting.demo_report import write_report
@@ -32,6 +34,20 @@ def test_results_are_complete(finished: tuple[Path, DemoResult]) -> None:
     test_papers = result.card["splits"]["test"]["papers"]
     assert all(policy.greedy.n == test_papers == len(policy.answers) for policy in result.policies)
     assert stored["chosen_step"] in (2, 4)
+
+
+def test_scores_are_those_of_the_answers_counted_again(finished: tuple[Path, DemoResult]) -> None:
+    out, result = finished
+    gold = [paper.disruption_label for paper in load_papers(out / "data", "test")]
+    labels = ["disruptive", "consolidating", "neutral"]
+    for policy in result.policies:
+        said = [answer.predicted for answer in policy.answers]
+        assert policy.greedy.accuracy.value == pytest.approx(accuracy_score(gold, said))
+        expected = f1_score(gold, said, labels=labels, average="macro", zero_division=0)
+        assert policy.greedy.macro_f1.value == pytest.approx(expected)
+    most = max(labels, key=gold.count)
+    assert result.baselines["majority class"].accuracy.value in {gold.count(each) / len(gold) for each in labels}
+    assert result.baselines["TF-IDF + logistic"].accuracy.value > gold.count(most) / len(gold)
 
 
 def test_no_policy_beats_the_perfect_reader_beyond_luck(finished: tuple[Path, DemoResult]) -> None:
