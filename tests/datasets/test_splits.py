@@ -116,3 +116,9 @@ def test_balanced_labels_are_equally_common(labels, seed):
     assert set(counts) == {np.unique(array, return_counts=True)[1].min()}
     assert (np.diff(kept) > 0).all()
     assert balanced(array, seed).tolist() == kept.tolist()
+
+
+def test_a_year_whose_window_closes_when_the_first_test_paper_appears_is_not_early() -> None:
+    """Test papers from 2000: five years after 1995 is 2000, so 1990 alone is early, and two years are needed."""
+    assert closed_split_years(np.repeat([1990, 1995, 2000], 10), window=5) is None
+    assert closed_split_years(np.repeat([1990, 1994, 2000], 10), window=5) is not None
