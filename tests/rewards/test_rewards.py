@@ -91,6 +91,13 @@ def test_brier_reward_refuses_what_is_no_distribution(shares):
         brier_reward(shares, 0)
 
 
+@pytest.mark.parametrize(
+    ("forecast", "truth", "reward"), [(0.3, -0.1, 0.6), (-0.1, 0.3, 0.6), (0.0, 1.0, 0.0), (0.5, -1.0, -0.5)]
+)
+def test_distance_reward_falls_by_the_distance(forecast, truth, reward):
+    assert distance_reward(forecast, truth) == pytest.approx(reward)
+
+
 @given(st.floats(-1, 1), st.floats(-1, 1))
 def test_distance_reward_is_bounded_and_best_at_the_truth(forecast, truth):
     assert -1.0 <= distance_reward(forecast, truth) <= distance_reward(truth, truth) == 1.0
