@@ -39,6 +39,12 @@ def disruption_counts(
     >>> [n[2].item() for n in disruption_counts(graph)]
     [1, 1, 1]
 
+    Notes
+    -----
+    The PyPI package `cdindex` 1.0.20 gives the same counts, with one exception: it keeps an edge from a paper to itself
+    and takes the paper for one of its own predecessors, so that every paper that cites it counts in n_j. A
+    `CitationGraph` drops such edges and counts them in its report.
+
     References
     ----------
     Funk & Owen-Smith (2017), "A dynamic network measure of technological change", Management Science 63(3).

@@ -207,3 +207,18 @@ def test_hepth_equals_cdindex_on_every_paper():
     ours, theirs = cd_index(graph), with_cdindex(graph, 5)
     assert np.isfinite(ours).sum() > 20_000
     assert equal(ours, theirs)
+
+
+def test_cdindex_takes_a_self_citation_for_a_predecessor():
+    """Paper 1 cites 0; later 2 cites 1 alone, and 3 cites both. Here an edge from 1 to 1 changes nothing."""
+    edges, years = [(1, 0), (2, 1), (3, 1), (3, 0)], [1990, 1992, 1994, 1995]
+    for chosen, theirs in ((edges, 0.0), ([*edges, (1, 1)], -1.0)):
+        peer = cdindex.Graph()
+        for paper, year in enumerate(years):
+            peer.add_vertex(str(paper), year)
+        for citing, cited in chosen:
+            peer.add_edge(str(citing), str(cited))
+        assert peer.cdindex("1", 5) == theirs
+        graph = CitationGraph.from_edges([a for a, _ in chosen], [b for _, b in chosen], years)
+        assert cd_index(graph)[1] == 0.0
+        assert graph.report.self_citations == len(chosen) - len(edges)
