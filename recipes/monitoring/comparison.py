@@ -89,10 +89,11 @@ def _table(split: str, found: Mapping[str, Any]) -> list[str]:
     rows = [(f"**{policy['name']}**", policy["greedy"]), *found.get("baselines", {}).items()]
     lines = [f"| {split}, {policy['greedy']['n']} papers | accuracy | macro-F1 | MCC |", "|---|---|---|---|"]
     for name, scores in rows:
-        cells = (_interval(scores[key]) for key in ("accuracy", "macro_f1", "mcc"))
+        cells = (interval_text(scores[key]) for key in ("accuracy", "macro_f1", "mcc"))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
 
-def _interval(score: Mapping[str, float]) -> str:
+def interval_text(score: Mapping[str, float]) -> str:
+    """The JSON of a `Score` as tables have it."""
     return f"{score['value']:.3f} [{score['low']:.3f}, {score['high']:.3f}]"

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...datasets.atomic_files import locked, write_json_atomically, write_text_atomically
 from ..checkpoints import checkpoints
+from .comparison import interval_text
 from .heartbeat import now
 from .measures import VALIDATION, summary
 from .redaction import without_secrets
@@ -138,7 +139,7 @@ def _score(score: Mapping[str, Any] | None, dataset: str | None) -> str:
     value = score["macro_f1"]
     if isinstance(value, Mapping):
         other = "" if score["dataset"] == dataset else f" on `{_cell(score['dataset'])}`"
-        return f"{value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]{other}"
+        return f"{interval_text(value)}{other}"
     return f"{value:.3f}"
 
 
