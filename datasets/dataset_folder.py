@@ -63,6 +63,29 @@ def refuse_overlap(out: Path, inputs: Iterable[Path]) -> None:
             raise BadInput(f"--out {out} {how} the input {given}, which could be overwritten; choose another --out")
 
 
+def refuse_foreign(out: Path, mark: str, besides: Iterable[str] = ()) -> None:
+    """Raise `BadInput` if a folder holds something, but not the file `mark` that a command leaves in its own.
+
+    Parameters
+    ----------
+    besides : iterable of str
+        Names that may be there before the mark is.
+    """
+    if (out / mark).is_file() or not out.is_dir():
+        return
+    for path in sorted(out.iterdir()):
+        if path.name not in besides:
+            raise BadInput(f"{out} holds {path.name} and no {mark}: it is of something else; choose another folder")
+
+
+def set_aside(out: Path) -> Path:
+    """Give a folder another name beside it, ``OUT.1`` or the next that is free, and return that."""
+    out, number = out.resolve(), 1
+    while (other := out.with_name(f"{out.name}.{number}")).exists():
+        number += 1
+    return out.rename(other)
+
+
 def owned_files(out: Path) -> list[Path]:
     """Files of an earlier dataset, or of the start of one, in the places that a dataset takes.
 

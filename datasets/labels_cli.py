@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -65,8 +66,12 @@ def labels(
 
     from .label_table import label_table  # here, because it loads numba, and `scisci-gym --help` need not
     from .labelling import LabelRules
+    from .works_table import WRITTEN_FROM, written_from
 
+    mark = {"kind": "labels"}
     try:
+        if out.exists() and written_from(out) != mark:
+            raise ValueError(f"{out} exists and is no table of labels; choose another --out, or move it away")
         rules = LabelRules(
             scheme=scheme.value,
             threshold=threshold,
@@ -91,8 +96,9 @@ def labels(
     except (FileNotFoundError, ValueError, ImportError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
+    marked = {**(table.schema.metadata or {}), WRITTEN_FROM: json.dumps(mark)}
     with aside(out) as unfinished:
-        pq.write_table(table, unfinished)
+        pq.write_table(table.replace_schema_metadata(marked), unfinished)
     typer.echo(f"{table.num_rows:,} papers, {table.num_columns} columns -> {out}")
 
 

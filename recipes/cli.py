@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ import typer
 from rich.console import Console
 
 from ..datasets.build_cli import Scheme, stop_on_bad_input
+from ..datasets.dataset_folder import refuse_foreign, refuse_overlap, set_aside
 from .engines import ENGINE_HELP
 
 Engine = Annotated[str | None, typer.Option(help=ENGINE_HELP)]
@@ -75,6 +75,8 @@ def init_model(
     from .tiny_model import init_tiny_model, works_of
 
     def act() -> None:
+        refuse_overlap(out, [corpus, *([] if works is None else [works])])
+        refuse_foreign(out, "init_report.json")
         table = works_of(corpus) if works is None else read_works(works)[0]
         report = init_tiny_model(
             out,
@@ -113,7 +115,9 @@ def demo(
     seed: Annotated[int, typer.Option(help="Decides corpus, model, order and sampling.")] = 0,
     rl_steps: Annotated[int | None, typer.Option(help="Steps of RL (default: 120, on real works 60).")] = None,
     engine: Engine = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what is in --out first.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over; what is in --out is kept as OUT.1, OUT.2, ...")
+    ] = False,
 ) -> None:
     """Data, model, SFT, RL, evaluation and report, on two cores in a few minutes."""
     from .demo import Demo, DemoSettings
@@ -122,7 +126,7 @@ def demo(
 
     console = Console(highlight=False)
     if fresh and (out / "demo.json").is_file():
-        shutil.rmtree(out)
+        console.print(f"what was in {out} is in {set_aside(out)} now")
     settings = DemoSettings(
         seed=seed,
         works=str(works) if works else None,

@@ -18,6 +18,7 @@ from rich.progress import track
 from ..datasets.atomic_files import write_json_atomically
 from ..datasets.build import BuildOptions, NoRoomForSplit, build_dataset
 from ..datasets.build_cli import build_synthetic
+from ..datasets.dataset_folder import refuse_foreign
 from ..datasets.labelling import LabelRules
 from ..datasets.snapshot import BadInput, read_works
 from ..datasets.store import load_card
@@ -200,6 +201,7 @@ class Demo:
         """Whether `out` holds a demo with these settings already."""
         path, ours = self.out / "demo.json", self._own()
         if not path.is_file():
+            refuse_foreign(self.out, path.name, besides=["data"])
             return False
         theirs = json.loads(path.read_text())
         if theirs != ours:

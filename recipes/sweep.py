@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..datasets.atomic_files import write_json_atomically, write_text_atomically
+from ..datasets.dataset_folder import refuse_foreign
 from .catalogue import RECIPES
 from .engines import EngineSwitch
 from .evaluation.bootstrap import seed_half_width
@@ -132,7 +133,9 @@ class Sweep:
         configs = [self.config(point) for point in self.points]
         for cfg in configs:
             self.recipe.build(cfg)
-        self.out.mkdir(parents=True, exist_ok=True)
+        refuse_foreign(self.out, "sweep.json")
+        if not (self.out / "sweep.json").is_file():
+            self._write([])
         done: list[SweepRun] = []
         with EngineSwitch() as engine:
             for at, (point, cfg) in enumerate(zip(self.points, configs, strict=True), start=1):

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from ...datasets.atomic_files import write_text_atomically
+from ...datasets.decode import BadInput
 from .curves import legend_line
 
 
@@ -34,6 +35,10 @@ def environment() -> jinja2.Environment:
     return made
 
 
+GENERATOR = b'<meta name="generator" content="scisci-gym">'
+"""What every page has in its head, and no file of another program."""
+
+
 def render_page(template: str, out: str | Path, **context: Any) -> Path:
     """Render a template of this folder into a file and return its path.
 
@@ -51,8 +56,12 @@ def render_page(template: str, out: str | Path, **context: Any) -> Path:
 
     Raises
     ------
+    BadInput
+        If another file than a report stands there.
     jinja2.UndefinedError
         If the template uses a name that `context` lacks.
     """
+    if Path(out).exists() and GENERATOR not in Path(out).read_bytes():
+        raise BadInput(f"{out} exists and is no report; choose another --out, or move it away")
     page = environment().get_template(template).render(**context)
     return write_text_atomically(out, page)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...datasets.atomic_files import write_json_atomically
+from ...datasets.dataset_folder import refuse_foreign
 from ...datasets.snapshot import BadInput
 from ..engines import EngineSwitch
 from ..evaluation.evaluate import baseline_answers_of
@@ -59,6 +60,7 @@ def _claim(plan: StudyPlan, out: Path) -> None:
                 f"{out} holds a study with other {' and '.join(names)}; choose another --out, or delete the folder"
             )
         return
+    refuse_foreign(out, path.name)
     out.mkdir(parents=True, exist_ok=True)
     write_json_atomically(path, ours)
 
