@@ -17,6 +17,8 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, TrajectoryGroup
 from tinker_cookbook.utils.misc_utils import all_same
 
 SAMPLED, REMOVED = "groups/sampled", "groups/removed"
+ROLLOUT = "do_group_rollout_and_filter_constant_reward"
+"""Of `train`, which imports it from another module."""
 
 
 @contextmanager
@@ -29,7 +31,7 @@ def metrics_of_all_groups() -> Iterator[None]:
     builders of a run have the same logging tags.
     """
     constant: list[TrajectoryGroup] = []
-    rollout = train.do_group_rollout_and_filter_constant_reward
+    rollout = getattr(train, ROLLOUT)
     whole, streaming = (
         train.do_train_step_and_get_sampling_client,
         train.do_train_step_streaming_and_get_sampling_client,
@@ -61,12 +63,12 @@ def metrics_of_all_groups() -> Iterator[None]:
             add_metrics(result[1], [part.trajectory_group for part in result[2]], result[2][0].env_group_builder)
         return result
 
-    train.do_group_rollout_and_filter_constant_reward = sample
+    setattr(train, ROLLOUT, sample)
     train.do_train_step_and_get_sampling_client = whole_update
     train.do_train_step_streaming_and_get_sampling_client = streaming_update
     try:
         yield
     finally:
-        train.do_group_rollout_and_filter_constant_reward = rollout
+        setattr(train, ROLLOUT, rollout)
         train.do_train_step_and_get_sampling_client = whole
         train.do_train_step_streaming_and_get_sampling_client = streaming
