@@ -18,10 +18,18 @@ from scisci_gym.datasets import hub
 from scisci_gym.datasets.build import BuildOptions, build_dataset
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.labelling import LabelRules
-from scisci_gym.datasets.paper import Paper
+from scisci_gym.datasets.paper import DISRUPTION_ORDER, Paper, side_of
 from scisci_gym.datasets.snapshot import read_works
-from scisci_gym.datasets.splits import SPLITS
-from scisci_gym.datasets.store import FEATURES, load_card, load_dataset_dict, load_papers, save_view, split_file
+from scisci_gym.datasets.splits import CUTOFF_VIEWS, SPLITS
+from scisci_gym.datasets.store import (
+    FEATURES,
+    load_card,
+    load_dataset_dict,
+    load_papers,
+    save_dataset,
+    save_view,
+    split_file,
+)
 from scisci_gym.datasets.verify import recount, verify
 
 
@@ -212,6 +220,79 @@ def test_tampering_is_found(tmp_path, built, command, what):
     result = command("data", "verify", folder, "--sample", 10_000)
     assert result.exit_code == 1
     assert f"fails  {name}" in result.output
+
+
+def forge(folder: Path, change, card_change=lambda card: None) -> None:
+    """Change every paper and write hash and counts anew: a dataset that was built wrong, not one that was damaged."""
+    papers = {name: [change(paper) for paper in load_papers(folder, name)] for name in SPLITS}
+    views = [name for name in CUTOFF_VIEWS if split_file(folder, name).is_file()]
+    saved = save_dataset(folder, papers)
+    for name in views:
+        save_view(folder, name, [change(paper) for paper in load_papers(folder, name)])
+
+    def again(card) -> None:
+        card.update(content_hash=saved.content_hash, splits=saved.splits)
+        card_change(card)
+
+    edit_card(folder, again)
+
+
+def other_novelty(paper: Paper) -> Paper:
+    """High and low scores change places, and with them novel and conventional."""
+    scores = {"novelty_score": paper.conventionality_score, "conventionality_score": paper.novelty_score}
+    return dataclasses.replace(paper, **scores, novelty_label=None)
+
+
+def by_cuts(shift: float):
+    """Labels by cuts that lie higher than the tertiles."""
+
+    def change(folder: Path) -> None:
+        cuts = {(n, y): (low + shift, high + shift) for n, y, low, high in load_card(folder)["cuts"]}
+
+        def label(paper: Paper) -> Paper:
+            low, high = cuts[paper.primary_field, paper.publication_year]
+            return dataclasses.replace(paper, disruption_label=DISRUPTION_ORDER[1 + side_of(paper.cd_index, low, high)])
+
+        told = [[*key, *cut] for key, cut in cuts.items()]
+        forge(folder, label, lambda card: card.update(cuts=told))
+
+    return change
+
+
+def inverted(paper: Paper) -> Paper:
+    return dataclasses.replace(paper, citation_percentile=1 - paper.citation_percentile)
+
+
+FORGERIES = {
+    "shifted cuts": (by_cuts(0.1), {"cuts between tertiles", "disruption labels from the graph"}),
+    "inverted percentiles": (lambda f: forge(f, inverted), {"citation percentiles from the graph", "share of hits"}),
+    "swapped novelty": (lambda f: forge(f, other_novelty), {"novelty from the graph"}),
+    "another share of hits": (
+        lambda f: forge(
+            f, lambda p: dataclasses.replace(p, hit_share=0.05), lambda c: c["hits"].update(share_of_train=0.05)
+        ),
+        {"share of hits"},
+    ),
+    "a cut too few": (lambda f: edit_card(f, lambda card: card["cuts"].pop()), {"cuts between tertiles"}),
+    "another field": (
+        lambda f: forge(f, lambda p: dataclasses.replace(p, primary_field=f"{p.primary_field} B")),
+        {"disruption labels from the graph"},
+    ),
+    "papers that are not eligible": (
+        lambda f: edit_card(f, lambda card: card["labels"].update(min_citations=20)),
+        {"cuts between tertiles", "disruption labels from the graph"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+def test_a_dataset_that_was_built_wrong_fails_by_name(tmp_path, built, what):
+    folder = tmp_path / "copy"
+    shutil.copytree(built, folder)
+    forge_it, names = FORGERIES[what]
+    forge_it(folder)
+    assert names <= {check.name for check in verify(folder) if not check.holds}
+    assert all(check.holds for check in verify(folder) if check.name in ("content hash", "label counts", "splits"))
 
 
 def test_a_dataset_is_pushed_with_its_card_and_without_its_graph(built, monkeypatch):

@@ -149,3 +149,34 @@ def test_an_abstract_or_title_that_says_nothing_is_none_and_is_counted(tmp_path,
     left = load_card(tmp_path / "out")["not_labelled"]
     assert left["no_title"] >= 990
     assert left["no_abstract"] >= 990
+
+
+def test_verify_finds_shifted_cuts_and_another_novelty(source, tmp_path, command):
+    options = ("--labels", "quantile", "--min-references", 0, "--min-citations", 0, "--quiet")
+    result = command("build", "sciscinet", source[0], "--fields", source[1], "--out", tmp_path, *options)
+    assert result.exit_code == 0, result.output
+    assert command("data", "verify", tmp_path).exit_code == 0
+    card = load_card(tmp_path)
+    for cut in card["cuts"]:
+        cut[2:] = [value + 0.05 for value in cut[2:]]
+    (tmp_path / "card.json").write_text(json.dumps(card))
+    table = pq.read_table(tmp_path / "published.parquet")
+    at = table.schema.get_field_index("z10")
+    pq.write_table(table.set_column(at, "z10", table["z_median"]), tmp_path / "published.parquet")
+    result = command("data", "verify", tmp_path)
+    assert "fails  cuts between tertiles" in result.output
+    assert "fails  labels from the published columns" in result.output
+
+
+@pytest.mark.parametrize(
+    ("title", "reason"), [("RETRACTED: A title", "withdrawn"), ("Erratum: A title", "not_an_article")]
+)
+def test_titles_that_were_changed_later_carry_no_label(tmp_path, command, title, reason):
+    papers, links = write_sciscinet(tmp_path / "papers.parquet", 3000, abstract_words=5)
+    table = pq.read_table(papers)
+    titles = [title if at < 300 else value for at, value in enumerate(table["title"].to_pylist())]
+    pq.write_table(table.set_column(table.schema.get_field_index("title"), "title", pa.array(titles)), papers)
+    result = command("build", "sciscinet", papers, "--fields", links, "--out", tmp_path / "out", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert load_card(tmp_path / "out")["not_labelled"][reason] > 250
+    assert not any(paper.title == title for split in SPLITS for paper in load_papers(tmp_path / "out", split))
