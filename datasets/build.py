@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -93,18 +93,28 @@ class BuildOptions:
 
 
 def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
-    """Citation graph of a works table; node ``p`` is row ``p``, references to works that are not there are counted."""
+    """Citation graph of a works table; node ``p`` is row ``p``, references to works that are not there are counted.
+
+    References to a work of a later year are left out and counted. They come from a later version of a record, written
+    when that work was there: through them the label of a paper would depend on papers of years after its window.
+    """
     works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
     order = np.argsort(works.work_id, kind="stable")
     ids = works.work_id[order]
     citing, cited = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    first = 0
+    first = left_out = 0
     for lengths, cited_ids in works.references():
-        citing.append(np.repeat(np.arange(first, first + lengths.size, dtype=np.int32), lengths))
+        papers = np.repeat(np.arange(first, first + lengths.size, dtype=np.int32), lengths)
         first += lengths.size
         place = np.minimum(np.searchsorted(ids, cited_ids), ids.size - 1)
-        cited.append(np.where(ids[place] == cited_ids, order[place], -1).astype(np.int32))
-    return CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, works.work_id)
+        found = np.where(ids[place] == cited_ids, order[place], -1).astype(np.int32)
+        later = (found >= 0) & (works.year[found] > works.year[papers])
+        left_out += int(later.sum())
+        citing.append(papers[~later])
+        cited.append(found[~later])
+    graph = CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, works.work_id)
+    report = replace(graph.report, edges=graph.report.edges + left_out, left_out=left_out)
+    return replace(graph, report=report)
 
 
 def build_dataset(

@@ -124,8 +124,8 @@ def _citations(card: dict[str, Any]) -> str:
     return (
         f"The citation graph has {citations['kept']:,} citations. Of {citations['edges']:,} references, "
         f"{citations['unknown']:,} point to works that are not in the data, {citations['duplicates']:,} are repeats, "
-        f"{citations['self_citations']:,} cite the paper itself; {citations['from_the_past']:,} cite a later year "
-        "(kept, they count as nobody's later citation)."
+        f"{citations['self_citations']:,} cite the paper itself; {citations['left_out']:,} cite a later year "
+        "(left out: they are of a later version of the paper, and its labels must not depend on later papers)."
     )
 
 

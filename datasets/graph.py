@@ -42,6 +42,8 @@ class GraphReport:
         Repeats of an edge. Dropped.
     from_the_past : int
         Citations of a paper of a later year. Kept; no measure here counts them as later citers.
+    left_out : int
+        Citations of a paper of a later year that were not given to the graph; see `build.citation_graph`.
     """
 
     edges: int = 0
@@ -50,6 +52,7 @@ class GraphReport:
     self_citations: int = 0
     duplicates: int = 0
     from_the_past: int = 0
+    left_out: int = 0
 
     def __str__(self) -> str:
         return (

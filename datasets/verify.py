@@ -20,7 +20,13 @@ import pyarrow.parquet as pq
 from .copies import later_copies
 from .graph import CitationGraph
 from .graph_labels import PAPERS, graph_labels
-from .label_schemes import conventionality_score, novelty_score, sampled_labels, tertile_cuts
+from .label_schemes import (
+    conventionality_score,
+    half_sample_agreement,
+    novelty_score,
+    sampled_labels,
+    tertile_cuts,
+)
 from .labelling import LabelRules
 from .novelty import Atypicality, atypicality_of_year
 from .paper import DISRUPTION_ORDER, Paper, disruption_label, is_hit, side_of
@@ -311,7 +317,12 @@ def _novelty(card: dict[str, Any], graph: CitationGraph, papers: pa.Table, rows:
         "conventionality_score": conventionality_score(result.z_median, graph.years),
     }
     labels, withheld = sampled_labels(result, graph.years)
-    wrong = []
+    told = {row[0]: tuple(row) for row in novelty["agreement"]}
+    wrong = [
+        f"halves of the null networks agree by {row} (year, papers, z10, z_median), the card says {told.get(row[0])}"
+        for row in half_sample_agreement(result, graph.years)
+        if row != told.get(row[0])
+    ]
     for row, node in zip(rows, nodes.tolist(), strict=True):
         if node < 0:
             continue

@@ -267,6 +267,10 @@ FORGERIES = {
     "shifted cuts": (by_cuts(0.1), {"cuts between tertiles", "disruption labels from the graph"}),
     "inverted percentiles": (lambda f: forge(f, inverted), {"citation percentiles from the graph", "share of hits"}),
     "swapped novelty": (lambda f: forge(f, other_novelty), {"novelty from the graph"}),
+    "another agreement of the null networks": (
+        lambda f: edit_card(f, lambda card: [row.__setitem__(3, 0.999) for row in card["novelty"]["agreement"]]),
+        {"novelty from the graph"},
+    ),
     "another share of hits": (
         lambda f: forge(
             f, lambda p: dataclasses.replace(p, hit_share=0.05), lambda c: c["hits"].update(share_of_train=0.05)

@@ -163,7 +163,16 @@ def no_label_sees_the_test_years(works: Path, folder: Path, rules: LabelRules) -
         for n, paper in ((p.openalex_id, p) for p in load_papers(folder / "whole", split))
     }
     assert {paper.hit_label for paper in seen.values()} == {"hit", "ordinary"}
-    names = (*LABELS, "novelty_score", "conventionality_score", "n_i", "n_j", "n_k", "reference_titles")
+    names = (
+        *LABELS,
+        "novelty_score",
+        "conventionality_score",
+        "novelty_withheld",
+        "n_i",
+        "n_j",
+        "n_k",
+        "reference_titles",
+    )
     assert labels_of(seen, names) == labels_of({n: again[n] for n in seen}, names)
     return card
 
@@ -174,6 +183,19 @@ def test_no_training_or_validation_label_changes_without_the_test_years(tmp_path
     assert card["split"]["validation_to"] + rules.window < card["split"]["test_from"]
     text = (tmp_path / "whole" / "README.md").read_text()
     assert f"the CD index looks {rules.window} years ahead, and so do citation percentiles and hits" in text
+
+
+def test_references_of_a_later_year_take_no_part_in_labels(tmp_path, snapshot_of, small_works):
+    with gzip.open(next(small_works.rglob("*.gz"))) as stream:
+        works = [json.loads(line) for line in stream]
+    build_dataset(*read_works(small_works, progress=False), tmp_path / "plain", BuildOptions(LabelRules()))
+    for work in works[:-200]:
+        work["referenced_works"] += [works[-1]["id"]]
+    later = read_works(snapshot_of(tmp_path / "in", works), progress=False)
+    card = build_dataset(*later, tmp_path / "later", BuildOptions(LabelRules()))
+    assert labels_of(papers_of(tmp_path / "plain")) == labels_of(papers_of(tmp_path / "later"))
+    years = [work["publication_year"] for work in works]
+    assert card["citations"]["left_out"] == sum(year < years[-1] for year in years[:-200])
 
 
 @pytest.mark.slow
