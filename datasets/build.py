@@ -180,7 +180,7 @@ def build_dataset(
             "not_labelled": _sorted(reasons),
             "labels": {**asdict(rules), "last_complete_year": closed_by},
             **cuts_fact(found.cd[compared], fields.filter(pa.array(compared)).to_pylist(), works.year[compared], rules),
-            **({"hits": {"share_of_train": hit_share}} if hit_share is not None else {}),
+            **({} if hit_share is None else {"hits": {"share_of_train": hit_share}}),
             **({"novelty": scores.facts} if scores is not None else {}),
             "split": {"kind": options.split, **asdict(split_years)},
         },

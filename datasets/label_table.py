@@ -123,7 +123,7 @@ def label_table(
     step("Sleeping Beauty")
     if "reference_count" in given:
         columns["coverage"] = coverage(graph, given["reference_count"])
-    if "field" in given:
+    if found.percentiles is not None:
         field = given["field"]
         columns["field"] = field
         columns["cd_percentile"] = cd_percentile(cd, field, graph.years, references)

@@ -263,7 +263,7 @@ def _labels_again(card: dict[str, Any], graph: CitationGraph, papers: pa.Table, 
         labels += [f"{row['openalex_id']}: {name} comes out as {again[name]}, the row says {told[name]}"
                    for name in told if again[name] != told[name]]  # fmt: skip
         # A dataset of neighbourhoods has nothing to compare citations with.
-        share = found.percentiles[node] if "hits" in card else float("nan")
+        share = found.percentiles[node] if found.percentiles is not None and "hits" in card else float("nan")
         if _differ(float(share), row["citation_percentile"]):
             percentiles.append(
                 f"{row['openalex_id']}: citation_percentile comes out as {share:.6g}, the row says "

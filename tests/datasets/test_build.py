@@ -260,7 +260,7 @@ def by_cuts(shift: float):
 
 
 def inverted(paper: Paper) -> Paper:
-    return dataclasses.replace(paper, citation_percentile=1 - paper.citation_percentile)
+    return dataclasses.replace(paper, citation_percentile=1 - (paper.citation_percentile or 0.0))
 
 
 FORGERIES = {

@@ -191,8 +191,8 @@ def test_references_of_a_later_year_take_no_part_in_labels(tmp_path, snapshot_of
     build_dataset(*read_works(small_works, progress=False), tmp_path / "plain", BuildOptions(LabelRules()))
     for work in works[:-200]:
         work["referenced_works"] += [works[-1]["id"]]
-    later = read_works(snapshot_of(tmp_path / "in", works), progress=False)
-    card = build_dataset(*later, tmp_path / "later", BuildOptions(LabelRules()))
+    table, dropped = read_works(snapshot_of(tmp_path / "in", works), progress=False)
+    card = build_dataset(table, dropped, tmp_path / "later", BuildOptions(LabelRules()))
     assert labels_of(papers_of(tmp_path / "plain")) == labels_of(papers_of(tmp_path / "later"))
     years = [work["publication_year"] for work in works]
     assert card["citations"]["left_out"] == sum(year < years[-1] for year in years[:-200])
@@ -231,8 +231,8 @@ def test_only_references_that_appeared_before_are_shown_and_without_later_marks(
     old = works[at]["referenced_works"][0]
     next(work for work in works if work["id"] == old)["title"] = "RETRACTED ARTICLE: Of the past"
     works[at]["referenced_works"] += [works[n]["id"] for n in (*same_year, later)]
-    table = read_works(snapshot_of(tmp_path / "in", works), progress=False)
-    build_dataset(*table, tmp_path / "out", plain)
+    table, dropped = read_works(snapshot_of(tmp_path / "in", works), progress=False)
+    build_dataset(table, dropped, tmp_path / "out", plain)
     titles = papers_of(tmp_path / "out")[focal.openalex_id].reference_titles
     assert "Of the same year 06-14" in titles
     assert "Of the past" in titles
@@ -250,9 +250,10 @@ def test_no_reference_of_real_papers_is_later_than_the_paper(tmp_path, hepth):
     ):
         dated.setdefault(title, []).append((date, year))
     for paper in papers_of(tmp_path).values():
-        own = paper.publication_date, paper.publication_year
+        day, own_year = paper.publication_date, paper.publication_year
         for title in paper.reference_titles:
-            assert any(certainly_before(*other, *own) for other in dated[title]), (paper.openalex_id, title)
+            earlier = [certainly_before(date, year, day, own_year) for date, year in dated[title]]
+            assert any(earlier), (paper.openalex_id, title)
 
 
 def test_the_card_of_sciscinet_claims_no_windows(tmp_path, small_works):
