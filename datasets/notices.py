@@ -50,9 +50,13 @@ def title_as_published(title: str) -> str:
     ('Cold fusion in a jar', 'A proof')
     >>> title_as_published("A proof (Retracted article. See vol. 3, p. 4)"), title_as_published("Erratum")
     ('A proof', '')
+    >>> title_as_published('Erratum to "A proof"')
+    'A proof'
     >>> title_as_published("Retraction of soft tissue"), title_as_published("Corrections to scaling: a review")
     ('Retraction of soft tissue', 'Corrections to scaling: a review')
     """
+    title = title.strip()
     while (shorter := _ANY.sub("", title, count=1).strip()) != title:
-        title = shorter
+        # The opening quote of 'Erratum to "A proof"' goes with the notice.
+        title = shorter.rstrip('"”’') if shorter.count('"') % 2 or shorter.count("“") < shorter.count("”") else shorter
     return title

@@ -8,7 +8,8 @@ import importlib
 import pytest
 
 MODULES = (
-    "build", "collect", "copies", "decode", "inverted_index", "labelling", "openalex", "refusals", "retired", "splits",
+    "build", "collect", "copies", "decode", "inverted_index", "labelling", "notices", "openalex", "paper",
+    "publication_dates", "refusals", "retired", "splits",
     "synthetic", "verify", "works",
 )  # fmt: skip
 
