@@ -57,8 +57,8 @@ test-slow: setup
 # The optional packages ask for older versions of some of ours, so they live in an environment that lies over $(VENV).
 # Every version is named in tests/extras.txt: resolving them anew takes pip minutes and finds nothing.
 EXTRAS := build/extras
-WITH_EXTRAS := tests/datasets/test_snapshot.py tests/engine/test_dora.py tests/envs/test_doors.py \
-	tests/evaluation/test_inspect_tasks.py tests/labels/test_scale_out.py
+WITH_EXTRAS := tests/datasets/openalex/test_snapshot.py tests/engine/compute/test_dora.py tests/envs/integrations \
+	tests/evaluation/test_inspect_tasks.py tests/datasets/labels/test_ray.py tests/test_doctests.py
 $(EXTRAS)/.installed: tests/extras.txt | setup
 	@$(PYTHON) -m venv --clear --without-pip $(EXTRAS)
 	@$(BIN)/python -m pip --python $(EXTRAS)/bin/python install -qq --disable-pip-version-check --no-deps -r tests/extras.txt \
@@ -83,8 +83,8 @@ $(NEXT): | setup
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --target $(NEXT) tinker-cookbook==0.6.1
 
 test-next: $(NEXT)
-	@PYTHONPATH=$(CURDIR)/$(NEXT) $(BIN)/python -m pytest tests/recipes tests/engine/test_cookbook.py tests/engine/test_stock_recipes.py tests/envs/test_groups.py \
-		tests/envs/test_benchmarks.py tests/envs/test_training.py
+	@PYTHONPATH=$(CURDIR)/$(NEXT) $(BIN)/python -m pytest tests/recipes tests/engine/serve/test_cookbook.py tests/engine/serve/test_stock_recipes.py \
+		tests/envs/training tests/envs/integrations/test_cookbook_benchmarks.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -13,19 +13,19 @@ from .after_import import after_import
 if TYPE_CHECKING:
     from . import envs as envs
     from .datasets.paper import Paper
-    from .envs.check_env import check_env
+    from .envs.checking.check_env import check_env
     from .envs.registry import make, spec, specs
 
 __all__ = ["Paper", "check_env", "make", "spec", "specs"]
 
 _HOMES = {
     "Paper": "datasets.paper",
-    "check_env": "envs.check_env",
+    "check_env": "envs.checking.check_env",
     "make": "envs.registry",
     "spec": "envs.registry",
     "specs": "envs.registry",
 }
-_FOLDERS = ("datasets", "envs", "rewards")
+_FOLDERS = ("datasets", "envs", "evaluation", "rewards")
 
 
 def __getattr__(name: str) -> Any:
@@ -43,7 +43,7 @@ def __dir__() -> list[str]:
 
 
 def _register_with_gymnasium() -> None:
-    import_module(f"{__name__}.envs.doors.gymnasium_env").register_envs()
+    import_module(f"{__name__}.envs.integrations.gymnasium").register_envs()
 
 
 # `envs` puts its benchmarks into the cookbook's registry itself, at the end of its own import.

@@ -6,9 +6,9 @@ DATA, ENVIRONMENTS, TRAINING = "Data", "Environments", "Training"
 RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 COMMANDS = {
-    "build": LazyCommand("datasets.build_cli:app", "Build a labelled, time-split dataset out of works.", DATA),
-    "data": LazyCommand("datasets.data_cli:app", "Check a built dataset.", DATA),
-    "labels": LazyCommand("datasets.labels_cli:labels", "Compute every label of a saved citation graph.", DATA),
+    "build": LazyCommand("datasets.cli.build:app", "Build a labelled, time-split dataset out of works.", DATA),
+    "data": LazyCommand("datasets.cli.data:app", "Check a built dataset.", DATA),
+    "labels": LazyCommand("datasets.cli.labels:labels", "Compute every label of a saved citation graph.", DATA),
     "list": LazyCommand("envs.cli:list_environments", "List the environments.", ENVIRONMENTS),
     "show": LazyCommand(
         "envs.cli:show", "Show the card of an environment, how common its labels are, and an example.", ENVIRONMENTS
@@ -19,19 +19,19 @@ COMMANDS = {
         "recipes.cli:train", "Train a policy. Options of the recipe follow as name=value.", TRAINING, RECIPE_ARGUMENTS
     ),
     "sweep": LazyCommand(
-        "recipes.comparisons_cli:sweep",
+        "recipes.cli_experiments:sweep",
         "Run a recipe over a grid of options: group_size=4,8,16 learning_rate=1e-3,2e-3 seed=0,1,2.",
         TRAINING,
         RECIPE_ARGUMENTS,
     ),
     "study": LazyCommand(
-        "recipes.comparisons_cli:study",
+        "recipes.cli_experiments:study",
         "What does RL buy over SFT? Train base, SFT, RL, SFT then RL, and DPO on the same splits, and compare them.",
         TRAINING,
         RECIPE_ARGUMENTS,
     ),
     "eval": LazyCommand(
-        "recipes.evaluation.eval_cli:evaluate",
+        "recipes.experiments.eval_cli:evaluate",
         "Score a run's best checkpoint on papers it has not seen, or everything on all environments with --all.",
         TRAINING,
     ),
@@ -39,12 +39,12 @@ COMMANDS = {
         "recipes.cli:demo", "Data, model, SFT, RL, evaluation and report, on two cores in a few minutes.", TRAINING
     ),
     "watch": LazyCommand(
-        "recipes.monitoring.cli:watch",
+        "recipes.reporting.cli:watch",
         "Watch a run: reward, KL, entropy, groups without signal, truncations, speed and alarms.",
         TRAINING,
     ),
     "report": LazyCommand(
-        "recipes.monitoring.cli:report",
+        "recipes.reporting.cli:report",
         "Write an HTML page about one or several runs: curves, scores, options that differ, transcripts, alarms.",
         TRAINING,
     ),

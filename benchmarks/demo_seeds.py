@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scisci_gym.recipes.demo import Demo, DemoResult, DemoSettings
+from scisci_gym.recipes.experiments.demo import Demo, DemoResult, DemoSettings
 
 
 def row(seed: int, result: DemoResult) -> tuple[str, float]:

@@ -25,7 +25,7 @@ import tinker
 from tinker import types
 
 from scisci_gym.engine import local_engine
-from scisci_gym.engine.init_model import init_model
+from scisci_gym.engine.tiny.init_model import init_model
 
 WORDS = (
     "the of paper method result data model network field theory graph citation science system energy quantum".split()

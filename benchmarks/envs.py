@@ -21,7 +21,7 @@ from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageEnv
 
 from scisci_gym import make, spec, specs
-from scisci_gym.envs.samples import sample_papers
+from scisci_gym.envs.kit.samples import sample_papers
 
 COOKBOOK = "cookbook recipes/forecasting"
 # These two wait for another party under a time limit, which takes a task of its own.

@@ -22,12 +22,12 @@ import numpy as np
 
 from scisci_gym import Paper
 from scisci_gym.datasets.store import save_dataset
-from scisci_gym.envs.answers import format_probabilities
-from scisci_gym.envs.benchmarks import SciSciBenchmark
+from scisci_gym.envs.integrations.cookbook_benchmarks import SciSciBenchmark
+from scisci_gym.envs.kit.answers import format_probabilities
+from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.registry import spec
-from scisci_gym.envs.samples import sample_papers
-from scisci_gym.recipes.evaluation.board import board, entry
-from scisci_gym.recipes.evaluation.policy_scores import ask
+from scisci_gym.evaluation.board import board, entry
+from scisci_gym.evaluation.policy_scores import ask
 
 ENV = "disruption-forecast-v0"
 Result = TypeVar("Result")

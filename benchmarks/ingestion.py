@@ -26,8 +26,8 @@ import orjson
 
 def speed(folder: Path, rounds: int = 7) -> None:
     """CPU seconds of both readers."""
-    from scisci_gym.datasets.shards import convert
-    from scisci_gym.datasets.snapshot import parts_of
+    from scisci_gym.datasets.openalex.shards import convert
+    from scisci_gym.datasets.openalex.snapshot import parts_of
 
     parts = parts_of(folder)
     seconds: dict[str, list[float]] = {"gzip + orjson.loads": [], "parquet shards": []}
@@ -52,7 +52,7 @@ def speed(folder: Path, rounds: int = 7) -> None:
 
 def memory(folder: Path) -> None:
     """Peak memory for one part and for many times as much."""
-    from scisci_gym.datasets.snapshot import parts_of
+    from scisci_gym.datasets.openalex.snapshot import parts_of
 
     part = parts_of(folder)[0].path
     for times in (1, 8, 32):
@@ -88,13 +88,13 @@ def _peak(*arguments: str) -> int:
 
 def _run(what: str, *arguments: str) -> None:
     if what == "convert":
-        from scisci_gym.datasets.shards import convert
-        from scisci_gym.datasets.snapshot import parts_of
+        from scisci_gym.datasets.openalex.shards import convert
+        from scisci_gym.datasets.openalex.snapshot import parts_of
 
         convert(parts_of(Path(arguments[0])), Path(arguments[1]), workers=1, progress=False)
     else:
         from scisci_gym.datasets.build import BuildOptions
-        from scisci_gym.datasets.sciscinet import build_sciscinet
+        from scisci_gym.datasets.sciscinet.build import build_sciscinet
 
         build_sciscinet(
             Path(arguments[0]), Path(arguments[2]), BuildOptions(), fields=Path(arguments[1]), progress=False

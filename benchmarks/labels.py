@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.agreement:
-        from scisci_gym.datasets.novelty import DEFAULT_SAMPLES
+        from scisci_gym.datasets.novelty.atypicality import DEFAULT_SAMPLES
 
         nulls = [null for null in options.nulls if null in DEFAULT_SAMPLES]
         compare_atypicality(options.size, [(null, DEFAULT_SAMPLES[null]) for null in nulls], options.limit)

@@ -10,10 +10,10 @@ import time
 import numpy as np
 from random_graph import random_graph, random_venues
 
-from scisci_gym.datasets import null_models
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.novelty import papers_by_year
-from scisci_gym.datasets.venue_pairs import VenuePairs, YearSlots, venue_pairs, year_slots
+from scisci_gym.datasets.novelty import null_models
+from scisci_gym.datasets.novelty.atypicality import papers_by_year
+from scisci_gym.datasets.novelty.venue_pairs import VenuePairs, YearSlots, venue_pairs, year_slots
 
 SAMPLES, WARM_UP = 80, 10
 

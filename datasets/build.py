@@ -15,15 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from .card import write_card
-from .copies import later_copies
 from .dataset_folder import dataset_files, dataset_folder, finish, start_over
-from .decode import BadInput
-from .graph import CitationGraph
-from .graph_labels import GraphLabels, graph_labels, save_papers
-from .label_schemes import tertile_cuts
-from .labelling import LabelRules, content_checks
-from .notices import title_as_published
-from .novelty_scores import NoveltyScores, novelty_scores
+from .graph.citation_graph import CitationGraph
+from .labels.eligibility import LabelRules, content_checks
+from .labels.graph_labels import GraphLabels, graph_labels, save_papers
+from .labels.novelty_scores import NoveltyScores, novelty_scores
+from .labels.schemes import tertile_cuts
+from .near_duplicates import later_copies
+from .openalex.decode import BadInput
+from .openalex.notices import title_as_published
+from .openalex.works_table import WorksTable
 from .paper import Paper, is_hit
 from .publication_dates import certainly_before
 from .splits import (
@@ -36,7 +37,6 @@ from .splits import (
     publication_split_years,
 )
 from .store import read_rows, save_dataset, save_view
-from .works_table import WorksTable
 
 __all__ = ["BadInput", "BuildOptions", "NoRoomForSplit", "build_dataset", "citation_graph"]
 ROWS_AT_A_TIME = 4096

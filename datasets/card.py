@@ -33,7 +33,7 @@ REASONS = {
     "no_abstract": "no abstract",
     "paratext": "paratext (cover, table of contents, ...)",
     "retracted": "retracted",
-    "withdrawn": "title or abstract changed afterwards to say that it was retracted or withdrawn (datasets/notices.py)",
+    "withdrawn": "title or abstract says that it was retracted or withdrawn (rule: datasets/openalex/notices.py)",
     "not_an_article": "editorial, erratum, letter, review report, notice about another paper, ...",
     "other_language": "not in the language asked for",
     "window_not_closed": "citation window still open in the last complete year",
@@ -42,7 +42,7 @@ REASONS = {
     "cd_undefined": "CD index undefined",
     "cd_out_of_range": "published disruption outside [-1, 1]",
     "small_field_year": "field and year with too few papers for tertiles",
-    "copy_of_earlier": "same DOI or near-identical title as an earlier paper (rule: datasets/copies.py)",
+    "copy_of_earlier": "same DOI or near-identical title as an earlier paper (rule: datasets/near_duplicates.py)",
     "between_splits": "published between the splits, while training labels were still being made",
     "thinned_out": "left out of the training set so that its labels are equally common",
 }

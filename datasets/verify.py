@@ -17,23 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .copies import later_copies
-from .graph import CitationGraph
-from .graph_labels import PAPERS, graph_labels
-from .label_schemes import (
-    conventionality_score,
-    half_sample_agreement,
-    novelty_score,
-    sampled_labels,
-    tertile_cuts,
-)
-from .labelling import LabelRules
-from .novelty import Atypicality, atypicality_of_year
+from .graph.citation_graph import CitationGraph
+from .labels.eligibility import LabelRules
+from .labels.graph_labels import PAPERS, graph_labels
+from .labels.published import recomputed_scores
+from .labels.schemes import conventionality_score, half_sample_agreement, novelty_score, sampled_labels, tertile_cuts
+from .near_duplicates import later_copies
+from .novelty.atypicality import Atypicality, atypicality_of_year
+from .novelty.venue_pairs import checked_venues
 from .paper import DISRUPTION_ORDER, Paper, disruption_label, is_hit, side_of
-from .published import recomputed_scores
 from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
 from .store import Tally, load_card, read_rows, split_file
-from .venue_pairs import checked_venues
 
 
 @dataclass(frozen=True)

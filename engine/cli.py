@@ -39,8 +39,8 @@ def serve(
     Point the SDK at it with TINKER_BASE_URL=http://127.0.0.1:8765, TINKER_API_KEY=tml-local and TINKER_TELEMETRY=0. If
     TINKER_API_KEY is set where the server starts, every client must send the same key.
     """
-    from .serving import ServeOptions
-    from .serving import serve as run
+    from .serve.serving import ServeOptions
+    from .serve.serving import serve as run
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     models = {}
@@ -104,8 +104,8 @@ def init_model_command(
     threads: Annotated[int | None, typer.Option(help="Torch threads.")] = None,
 ) -> None:
     """Make a tiny Qwen3 model with its own tokenizer and pre-train it briefly on a corpus."""
-    from .corpus import read_labelled, read_texts
-    from .init_model import init_model
+    from .tiny.corpus import read_labelled, read_texts
+    from .tiny.init_model import init_model
 
     if "{text}" not in frame:
         raise typer.BadParameter("the frame has no {text}", param_hint="--frame")

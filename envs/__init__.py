@@ -1,14 +1,15 @@
-"""Environments. Every module of this folder is imported, so that adding an environment edits nothing.
+"""Environments, one file each. Every module of this folder is imported, so that adding an environment edits nothing.
 
-Not so those of `doors/`: they need packages that do not have to be there.
+What environments are made of lives in the packages beside them, which are imported only where they are used.
 """
 
 from importlib import import_module
 from pkgutil import iter_modules
 
 for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+    if not _module.ispkg:
+        import_module(f"{__name__}.{_module.name}")
 
-from .benchmarks import register_benchmarks  # noqa: E402  (after the environments that it lists)
+from .integrations.cookbook_benchmarks import register_benchmarks  # noqa: E402  (after the environments that it lists)
 
 register_benchmarks()

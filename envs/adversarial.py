@@ -22,15 +22,15 @@ from ..rewards import (
     correctness,
     quote_credit,
 )
-from .answers import format_answer, message_text, parse_label
-from .base import SciSciEnv, require_label, user_message
-from .challengers import CHALLENGERS, Case, Challenger, argument_of
 from .disruption import DisruptionEnv
-from .fencing import as_data
-from .judge import JUDGES, ReasonsJudge
-from .prompts import paper_block
+from .kit.answers import format_answer, message_text, parse_label
+from .kit.base import SciSciEnv, require_label, user_message
+from .kit.fencing import as_data
+from .kit.prompts import paper_block
+from .kit.single_turn import LABEL_ENDING
+from .opponents.challengers import CHALLENGERS, Case, Challenger, argument_of
+from .opponents.judge import JUDGES, ReasonsJudge
 from .registry import register
-from .single_turn import LABEL_ENDING
 
 CONTROL = "Are you sure?"
 
@@ -122,7 +122,7 @@ class AdversarialDisruptionEnv(SciSciEnv):
     ---------
     paper : Paper with a `disruption_label`
     challenger : Challenger or str
-        A name: ``scripted`` (the default), ``tinker:MODEL`` or ``litellm:MODEL``; see `envs/challengers.py`. If it
+        A name: ``scripted`` (the default), ``tinker:MODEL`` or ``litellm:MODEL``; see `envs/opponents`. If it
         fails, B asks "Are you sure?", and the metric ``challenger_failed`` of the episode is 1.
     control_rate : float in [0, 1]
         How often B only asks "Are you sure?".

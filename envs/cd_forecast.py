@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper, disruption_label
 from ..rewards import RewardBreakdown, distance_reward
-from .answers import format_number, parse_number
 from .disruption import MEASURE, horizon
+from .kit.answers import format_number, parse_number
+from .kit.single_turn import NO_ANSWER, Grade, LabelEnv
 from .registry import register
-from .single_turn import NO_ANSWER, Grade, LabelEnv
 
 CRITERIA = MEASURE + " It lies between -1 (all cite both) and 1 (all cite it without what it builds on)."
 

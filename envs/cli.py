@@ -13,15 +13,15 @@ from rich.table import Table
 from tinker_cookbook.renderers import Message
 
 from ..datasets.paper import Paper
-from .answers import CLOSE, format_answer
-from .base import SciSciEnv
-from .benchmarks import benchmark_name
-from .cards import class_shares, sections, summary
-from .challengers import CHALLENGERS
-from .check_env import EnvCheckError, check_env
-from .doors.sources import examples_of, papers_of
-from .episodes import run_sync
-from .judge import JUDGES
+from .checking.check_env import EnvCheckError, check_env
+from .integrations.cookbook_benchmarks import benchmark_name
+from .integrations.papers import examples_of, papers_of
+from .kit.answers import CLOSE, format_answer
+from .kit.base import SciSciEnv
+from .kit.cards import class_shares, sections, summary
+from .kit.episodes import run_sync
+from .opponents.challengers import CHALLENGERS
+from .opponents.judge import JUDGES
 from .registry import make, spec, specs
 
 app = typer.Typer(no_args_is_help=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper
+from .kit.single_turn import LabelEnv
 from .registry import register
-from .single_turn import LabelEnv
 
 MEASURE = """\
 Look ahead {horizon} and at the papers that cite it or its references. Its CD index is the share of them that cite it \

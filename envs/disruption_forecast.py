@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER
 from .disruption import disruption_criteria
-from .forecasting import ForecastEnv
+from .kit.forecasting import ForecastEnv
 from .registry import register
 
 

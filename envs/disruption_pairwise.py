@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from ..datasets.paper import Paper
 from ..rewards import RewardBreakdown, correctness
-from .answers import format_answer, parse_label
-from .base import Example, require_label
 from .disruption import horizon
-from .prompts import DATA, paper_block
+from .kit.answers import format_answer, parse_label
+from .kit.base import Example, require_label
+from .kit.prompts import DATA, paper_block
+from .kit.single_turn import NO_ANSWER, PROMPTS, Grade, SingleTurnEnv
 from .registry import register
-from .single_turn import NO_ANSWER, PROMPTS, Grade, SingleTurnEnv
 
 QUESTION = """\
 Compare two papers of the same field and year by what was known on the day they were published. {data}

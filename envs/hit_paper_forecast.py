@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..datasets.paper import HIT_CUT, HIT_LABELS
 from .disruption import horizon
-from .forecasting import ForecastEnv
+from .kit.forecasting import ForecastEnv
 from .registry import register
 
 CRITERIA = """\

@@ -7,12 +7,12 @@ from itertools import product
 
 from ..datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
 from ..rewards import RewardBreakdown, correctness
-from .answers import answer_text
-from .base import require_label
 from .disruption import disruption_criteria
+from .kit.answers import answer_text
+from .kit.base import require_label
+from .kit.single_turn import NO_ANSWER, Grade, LabelEnv
 from .novelty import novelty_criteria
 from .registry import register
-from .single_turn import NO_ANSWER, Grade, LabelEnv
 
 _PAIR = re.compile(
     rf"({'|'.join(DISRUPTION_LABELS)})\s*,\s*({'|'.join(NOVELTY_LABELS)})",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..datasets.paper import NOVELTY_LABELS, Paper
+from .kit.single_turn import LabelEnv
 from .registry import register
-from .single_turn import LabelEnv
 
 CRITERIA = """\
 Look at the journals whose papers it cites, two at a time, and at how often other papers of its time cite both. \

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..datasets.paper import NOVELTY_LABELS
-from .forecasting import ForecastEnv
+from .kit.forecasting import ForecastEnv
 from .novelty import novelty_criteria
 from .registry import register
 

@@ -6,7 +6,7 @@ import difflib
 from typing import Any, TypeVar
 
 from ..datasets.paper import Paper
-from .base import SciSciEnv
+from .kit.base import SciSciEnv
 
 _SPECS: dict[str, type[SciSciEnv]] = {}
 EnvClass = TypeVar("EnvClass", bound=type[SciSciEnv])

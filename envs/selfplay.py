@@ -12,15 +12,15 @@ from tinker_cookbook.rl.message_env import MessageStepResult
 from ..datasets.paper import DISRUPTION_LABELS, Paper
 from ..rewards import CORRECT, MAX_ADAPTATION, WRONG, RewardBreakdown, correctness
 from .adversarial import AdversarialDisruptionEnv, Challenge
-from .answers import format_answer, message_text, parse_label
-from .base import Example, SciSciEnv, require_label, user_message
-from .challengers import Challenger
 from .disruption import disruption_criteria
-from .fencing import as_data
-from .judge import ReasonsJudge
-from .prompts import DATA, paper_block
+from .kit.answers import format_answer, message_text, parse_label
+from .kit.base import Example, SciSciEnv, require_label, user_message
+from .kit.fencing import as_data
+from .kit.prompts import DATA, paper_block
+from .kit.single_turn import LABEL_ENDING
+from .opponents.challengers import Challenger
+from .opponents.judge import ReasonsJudge
 from .registry import register
-from .single_turn import LABEL_ENDING
 
 PATIENCE = 300.0
 

@@ -10,9 +10,9 @@ import chz
 import typer
 from rich.console import Console
 
-from ..datasets.build_cli import Scheme, stop_on_bad_input
+from ..datasets.cli.build import Scheme, stop_on_bad_input
 from ..datasets.dataset_folder import refuse_foreign, refuse_overlap, set_aside
-from .engines import ENGINE_HELP
+from .kit.engines import ENGINE_HELP
 
 Engine = Annotated[str | None, typer.Option(help=ENGINE_HELP)]
 
@@ -71,8 +71,8 @@ def init_model(
     It reads only what was published when training ends, and no label; validation labels decide, through a linear probe
     of its hidden states, whether another round is needed. Exit status 1 if the probe was never good enough.
     """
-    from ..datasets.snapshot import read_works
-    from .tiny_model import init_tiny_model, works_of
+    from ..datasets.openalex.snapshot import read_works
+    from .kit.tiny_model import init_tiny_model, works_of
 
     def act() -> None:
         refuse_overlap(out, [corpus, *([] if works is None else [works])])
@@ -120,9 +120,9 @@ def demo(
     ] = False,
 ) -> None:
     """Data, model, SFT, RL, evaluation and report, on two cores in a few minutes."""
-    from .demo import Demo, DemoSettings
-    from .demo_summary import print_summary
-    from .reporting.demo_report import write_report
+    from .experiments.demo import Demo, DemoSettings
+    from .experiments.demo_report import write_report
+    from .experiments.demo_summary import print_summary
 
     console = Console(highlight=False)
     if fresh and (out / "demo.json").is_file():

@@ -21,11 +21,11 @@ from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, R
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from ..datasets.store import load_card
-from ..envs.groups import SciSciDatasetBuilder, SciSciGroupBuilder
-from .checkpoints import last_checkpoint, settle_rl_resume, state_path
-from .recipe_config import RecipeConfig, folder_or_name
-from .running import Recipe
-from .validation import validation_builders
+from ..envs.training.groups import SciSciDatasetBuilder, SciSciGroupBuilder
+from .kit.checkpoints import last_checkpoint, settle_rl_resume, state_path
+from .kit.config import RecipeConfig, folder_or_name
+from .kit.running import Recipe
+from .kit.validation import validation_builders
 
 
 @chz.chz

@@ -27,14 +27,14 @@ from tinker_cookbook.utils.lr_scheduling import LRSchedule
 
 from ..datasets.atomic_files import write_text_atomically
 from ..datasets.store import load_card, load_papers
-from ..envs.groups import SciSciGroupBuilder, renderer_of
 from ..envs.registry import spec
-from .checkpoints import state_path
-from .dpo_loop import dpo_loop, reference_client
-from .preference_pairs import Pair, gold_pairs, sampled_pairs
-from .recipe_config import RecipeConfig
-from .running import Recipe
-from .validation import validation_builders
+from ..envs.training.groups import SciSciGroupBuilder, renderer_of
+from .kit.checkpoints import state_path
+from .kit.config import RecipeConfig
+from .kit.dpo_loop import dpo_loop, reference_client
+from .kit.preference_pairs import Pair, gold_pairs, sampled_pairs
+from .kit.running import Recipe
+from .kit.validation import validation_builders
 
 PAIRS = "pairs.jsonl"
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..datasets.command_errors import stop_on_bad_input
-from .checkpoints import chosen_checkpoint
+from ..datasets.errors import stop_on_bad_input
+from .kit.checkpoints import chosen_checkpoint
 from .monitoring.run_record import read_run_record, require_folders
 
 
@@ -31,8 +31,8 @@ def export(
     public: Annotated[bool, typer.Option("--public", help="Make a new hub repository public.")] = False,
 ) -> None:
     """Write a checkpoint of the local engine as a peft adapter or, with --merged, as a model for transformers."""
-    from ..engine import export as exporting
-    from ..engine.checkpoints import CheckpointStore
+    from ..engine.compute import export as exporting
+    from ..engine.compute.checkpoints import CheckpointStore
     from ..engine.errors import RequestError
 
     def act() -> None:

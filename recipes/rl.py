@@ -18,16 +18,16 @@ from tinker.types import LossFnType
 from tinker_cookbook.rl import train
 
 from ..datasets.store import load_card
-from ..envs.groups import OrderMaker, SciSciDatasetBuilder
-from .checkpoints import settle_rl_resume, state_path
-from .curriculum import Curriculum, CurriculumOrder
-from .label_balance import Balance, balanced_order
-from .pass_rates import measure_pass_rates
-from .recipe_config import RecipeConfig, folder_or_name
-from .removed_groups import metrics_of_all_groups
-from .rollout_workers import Rollouts, rollout_executor
-from .running import Recipe
-from .validation import held_out_nll, validation_builders
+from ..envs.training.groups import OrderMaker, SciSciDatasetBuilder
+from .kit.checkpoints import settle_rl_resume, state_path
+from .kit.config import RecipeConfig, folder_or_name
+from .kit.curriculum import Curriculum, CurriculumOrder
+from .kit.label_balance import Balance, balanced_order
+from .kit.pass_rates import measure_pass_rates
+from .kit.removed_groups import metrics_of_all_groups
+from .kit.rollout_workers import Rollouts, rollout_executor
+from .kit.running import Recipe
+from .kit.validation import held_out_nll, validation_builders
 
 
 @chz.chz

@@ -26,14 +26,14 @@ from tinker_cookbook.utils.lr_scheduling import LRSchedule
 
 from ..datasets.atomic_files import write_json_atomically
 from ..datasets.store import load_card, load_papers
-from ..envs.base import Example
-from ..envs.groups import renderer_of
+from ..envs.kit.base import Example
 from ..envs.registry import make, spec
-from .checkpoints import settle_sft_resume, state_path
-from .lora_capacity import LoraCapacity, lora_parameters
-from .recipe_config import RecipeConfig
-from .running import Recipe
-from .validation import held_out_nll
+from ..envs.training.groups import renderer_of
+from .kit.checkpoints import settle_sft_resume, state_path
+from .kit.config import RecipeConfig
+from .kit.lora_capacity import LoraCapacity, lora_parameters
+from .kit.running import Recipe
+from .kit.validation import held_out_nll
 
 Answers = Literal["gold", "random"]
 CAPACITY = "lora_capacity.json"

@@ -63,7 +63,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Qwen3 of two small layers that has learned to answer with a label; any text can be encoded."""
     from toy_data import LABELS, make_prompts
 
-    from scisci_gym.engine.init_model import init_model
+    from scisci_gym.engine.tiny.init_model import init_model
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
     init_model(
@@ -84,7 +84,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def engine(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine process; inside a test that asks for it the SDK uses it (see `service`)."""
-    from scisci_gym.engine.service import start_engine
+    from scisci_gym.engine.serve.service import start_engine
 
     log = tmp_path_factory.mktemp("log") / "engine.log"
     running = start_engine({"tiny": tiny_model}, checkpoints=tmp_path_factory.mktemp("checkpoints"), log=log)

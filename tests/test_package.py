@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("datasets", "rewards", "envs", "engine", "recipes")
+PACKAGES = ("datasets", "rewards", "envs", "evaluation", "engine", "recipes")
 
 # Who may import whom, inside the package. `datasets` and `rewards` stand on their own, `engine` knows nobody.
 ALLOWED = {
@@ -16,7 +16,8 @@ ALLOWED = {
     "rewards": {"rewards"},
     "engine": {"engine"},
     "envs": {"envs", "rewards", "datasets"},
-    "recipes": {"recipes", "envs", "rewards", "datasets", "engine"},
+    "evaluation": {"evaluation", "envs", "rewards", "datasets"},
+    "recipes": {"recipes", "evaluation", "envs", "rewards", "datasets", "engine"},
 }
 FORBIDDEN = {"datasets": {"torch", "tinker", "tinker_cookbook"}, "rewards": {"torch", "tinker", "tinker_cookbook"}}
 

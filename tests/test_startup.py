@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from scisci_gym import specs
 from scisci_gym.after_import import after_import
 from scisci_gym.cli import COMMANDS, ENGINE_COMMANDS, app
-from scisci_gym.envs.benchmarks import benchmark_name
-from scisci_gym.envs.doors.gymnasium_names import gymnasium_name
+from scisci_gym.envs.integrations.cookbook_benchmarks import benchmark_name
+from scisci_gym.envs.integrations.gymnasium_names import gymnasium_name
 from scisci_gym.lazy_commands import LazyCommand
 
 HEAVY = ("torch", "tinker", "transformers", "datasets", "sklearn", "scipy", "pyarrow", "matplotlib", "numba", "pyalex")
@@ -39,7 +39,9 @@ print([name for name in {HEAVY!r} if name in sys.modules])
 ORDERS = {
     "ours first": "import scisci_gym, gymnasium; from tinker_cookbook.eval.benchmarks import REGISTRY",
     "theirs first": "import gymnasium; from tinker_cookbook.eval.benchmarks import REGISTRY; import scisci_gym",
-    "a module of ours": "import scisci_gym.envs.base, gymnasium; from tinker_cookbook.eval.benchmarks import REGISTRY",
+    "a module of ours": (
+        "import scisci_gym.envs.kit.base, gymnasium; from tinker_cookbook.eval.benchmarks import REGISTRY"
+    ),
 }
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from ...evaluation.render.figures import mean_of
 from . import measures as m
-from .figures import mean_of
 from .metrics_log import Row
 
 RECENT = 5

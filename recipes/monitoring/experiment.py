@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.atomic_files import write_text_atomically
+from ...evaluation.redaction import without_secrets
+from ...evaluation.render.figures import shown
 from .comparison import comparison
-from .figures import shown
 from .measures import KEY_MEASURES, summary
-from .redaction import without_secrets
 from .run_state import RunState, read_evaluations, read_state
 
 EXPERIMENT = "EXPERIMENT.md"

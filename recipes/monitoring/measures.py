@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .figures import as_float
+from ...evaluation.render.figures import as_float
 from .metrics_log import Row
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from tinker_cookbook.stores.storage import storage_from_uri
 from tinker_cookbook.stores.training_store import TrainingRunStore
 
-from .figures import as_float
+from ...evaluation.render.figures import as_float
 
 METRICS = "metrics.jsonl"
 Row = Mapping[str, Any]

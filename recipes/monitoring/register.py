@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.atomic_files import locked, write_json_atomically, write_text_atomically
-from ..checkpoints import checkpoints
+from ...evaluation.redaction import without_secrets
+from ..kit.checkpoints import checkpoints
 from .comparison import interval_text
 from .heartbeat import now
 from .measures import VALIDATION, summary
-from .redaction import without_secrets
 from .run_state import RunState, read_evaluations, read_state
 
 REGISTER, REGISTER_TEXT, LOCK = "register.json", "REGISTER.md", ".register.lock"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,8 +14,9 @@ from typing import Any
 import chz
 
 from ...datasets.atomic_files import write_json_atomically
+from ...evaluation.redaction import without_secrets
+from ...evaluation.revision import git_revision
 from .heartbeat import Status, now, read_heartbeat
-from .redaction import without_secrets
 
 RECORD = "run.json"
 
@@ -191,19 +191,3 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[An
 
 def _between(start: str, end: str) -> float:
     return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-
-
-def git_revision() -> str | None:
-    """Revision of the code, with ``+`` where files differ from it; None outside a checkout."""
-    root = Path(__file__).resolve().parents[2]
-    try:
-        shown = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--abbrev=12"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return shown.stdout.strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .figures import as_float, mean_of
+from ...evaluation.render.figures import as_float, mean_of
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 

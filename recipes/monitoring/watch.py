@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .figures import shown
+from ...evaluation.render.figures import shown
 from .measures import EXPECTED, MEASURES, PREDICTED, finite, labels_of, summary, values
 from .run_state import RunState
 from .sparkline import sparkline

@@ -1,0 +1,1 @@
+"""Pages about runs that are over or still going."""

@@ -10,10 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ...evaluation.redaction import without_secrets
+from ...evaluation.render.curves import curves_svg
+from ...evaluation.render.figures import shown
+from ...evaluation.render.pages import render_page
 from ..monitoring.alarms import Alarm, history
 from ..monitoring.comparison import comparison_sentence
 from ..monitoring.experiment import facts_of, question_of
-from ..monitoring.figures import shown
 from ..monitoring.measures import (
     MEASURES,
     PREDICTED,
@@ -26,10 +29,7 @@ from ..monitoring.measures import (
     tokens_per_second,
 )
 from ..monitoring.metrics_log import Row
-from ..monitoring.redaction import without_secrets
 from ..monitoring.run_state import RunState, read_evaluations, read_state
-from .curves import curves_svg
-from .pages import render_page
 from .transcripts import LoggedEpisode, episodes_of
 
 # Smoothed, as they are means over few rollouts: the line is a running mean over a 25th of the steps.

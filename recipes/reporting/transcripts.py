@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...envs.transcripts import EPISODE
+from ...envs.training.transcripts import EPISODE
 
 _ITERATION = re.compile(r"iteration_(\d+)")
 

@@ -48,8 +48,8 @@ def api_answers() -> Path:
 @pytest.fixture(scope="session")
 def small_works(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A snapshot folder of 2,000 made-up works."""
-    from scisci_gym.datasets.labelling import LabelRules
-    from scisci_gym.datasets.synthetic import SyntheticCorpus, write_synthetic_works
+    from scisci_gym.datasets.labels.eligibility import LabelRules
+    from scisci_gym.datasets.synthetic.corpus import SyntheticCorpus, write_synthetic_works
 
     corpus = SyntheticCorpus(papers=2000, seed=7)
     return write_synthetic_works(tmp_path_factory.mktemp("small"), corpus, LabelRules())
@@ -96,7 +96,8 @@ def serve() -> Iterator[Callable[[Path], Server]]:
 @pytest.fixture
 def command() -> Callable[..., Any]:
     """Runs `scisci-gym build ...` or `scisci-gym data ...`; the result has `exit_code` and `output` (both streams)."""
-    from scisci_gym.datasets import build_cli, data_cli
+    from scisci_gym.datasets.cli import build as build_cli
+    from scisci_gym.datasets.cli import data as data_cli
 
     def run(group: str, *arguments: Any, env: dict[str, str | None] | None = None) -> Any:
         app = {"build": build_cli.app, "data": data_cli.app}[group]

@@ -20,14 +20,15 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from scisci_gym.datasets import collect, openalex
-from scisci_gym.datasets.api_cli import build_openalex
 from scisci_gym.datasets.build import BuildOptions
-from scisci_gym.datasets.collect import Wanted
-from scisci_gym.datasets.labelling import LabelRules
-from scisci_gym.datasets.openalex import Connection
-from scisci_gym.datasets.page_store import PageStore
-from scisci_gym.datasets.refusals import Refused, Stopped
+from scisci_gym.datasets.cli.openalex import build_openalex
+from scisci_gym.datasets.labels.eligibility import LabelRules
+from scisci_gym.datasets.openalex.api import client as openalex
+from scisci_gym.datasets.openalex.api import neighbourhood as collect
+from scisci_gym.datasets.openalex.api.client import Connection
+from scisci_gym.datasets.openalex.api.errors import Refused, Stopped
+from scisci_gym.datasets.openalex.api.neighbourhood import Wanted
+from scisci_gym.datasets.openalex.api.response_cache import PageStore
 
 MAX_RUNS = 400
 

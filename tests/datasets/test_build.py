@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from scisci_gym.datasets import hub
 from scisci_gym.datasets.build import BuildOptions, build_dataset
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.labelling import LabelRules
+from scisci_gym.datasets.labels.eligibility import LabelRules
+from scisci_gym.datasets.openalex.snapshot import read_works
 from scisci_gym.datasets.paper import DISRUPTION_ORDER, Paper, side_of
-from scisci_gym.datasets.snapshot import read_works
 from scisci_gym.datasets.splits import CUTOFF_VIEWS, SPLITS
 from scisci_gym.datasets.store import (
     FEATURES,

@@ -14,13 +14,13 @@ import pytest
 
 from scisci_gym.datasets.build import BuildOptions, build_dataset, citation_graph
 from scisci_gym.datasets.disruption import disruption_counts
-from scisci_gym.datasets.graph_labels import PAPERS
-from scisci_gym.datasets.label_table import label_table
-from scisci_gym.datasets.labelling import LabelRules
-from scisci_gym.datasets.notices import title_as_published
+from scisci_gym.datasets.labels.eligibility import LabelRules
+from scisci_gym.datasets.labels.graph_labels import PAPERS
+from scisci_gym.datasets.labels.table import label_table
+from scisci_gym.datasets.openalex.notices import title_as_published
+from scisci_gym.datasets.openalex.snapshot import read_works
 from scisci_gym.datasets.publication_dates import certainly_before
-from scisci_gym.datasets.sciscinet import build_sciscinet
-from scisci_gym.datasets.snapshot import read_works
+from scisci_gym.datasets.sciscinet.build import build_sciscinet
 from scisci_gym.datasets.store import load_card, load_papers
 from scisci_gym.datasets.verify import verify
 

@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scisci_gym.datasets.copies import later_copies, near_identical, title_words
-from scisci_gym.datasets.splits import (
-    SplitYears,
-    balanced,
-    closed_split_years,
-    is_post_cutoff,
-    publication_split_years,
-)
+from scisci_gym.datasets.near_duplicates import later_copies, near_identical, title_words
+from scisci_gym.datasets.splits import SplitYears, balanced, closed_split_years, is_post_cutoff, publication_split_years
 
 years = st.lists(st.integers(1980, 2010), min_size=1, max_size=60).map(np.array)
 

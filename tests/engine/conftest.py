@@ -8,10 +8,10 @@ import tinker
 import torch
 
 from scisci_gym.engine import Engine
-from scisci_gym.engine.adapters import AdapterWeights, new_adapter
-from scisci_gym.engine.dora import DoraPair
-from scisci_gym.engine.lora import LoraSpec
-from scisci_gym.engine.model import BaseModel
+from scisci_gym.engine.compute.adapters import AdapterWeights, new_adapter
+from scisci_gym.engine.compute.dora import DoraPair
+from scisci_gym.engine.compute.lora import LoraSpec
+from scisci_gym.engine.compute.model import BaseModel
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from toy_data import make_prompts
 
 from scisci_gym.engine import local_engine
-from scisci_gym.envs.groups import renderer_of
+from scisci_gym.envs.training.groups import renderer_of
 
 
 class LongAnswer(MessageEnv):

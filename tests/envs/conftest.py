@@ -11,8 +11,8 @@ from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.renderers.base import ParseTermination
 
 from scisci_gym import Paper
-from scisci_gym.envs import groups
-from scisci_gym.envs.samples import sample_papers
+from scisci_gym.envs.kit.samples import sample_papers
+from scisci_gym.envs.training import groups
 
 
 class ByteRenderer:

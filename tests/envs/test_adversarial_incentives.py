@@ -15,8 +15,8 @@ import pytest
 
 from scisci_gym import Paper
 from scisci_gym.envs.adversarial import AdversarialDisruptionEnv
-from scisci_gym.envs.challengers import ScriptedChallenger
-from scisci_gym.envs.episodes import play_episode
+from scisci_gym.envs.kit.episodes import play_episode
+from scisci_gym.envs.opponents.challengers import ScriptedChallenger
 
 CD = {"disruptive": 0.5, "consolidating": -0.5, "neutral": 0.0}
 LABELS = tuple(CD)

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from scisci_gym import Paper, make, specs
-from scisci_gym.envs.episodes import run_sync
+from scisci_gym.envs.kit.episodes import run_sync
 
 PAPER = Paper(
     openalex_id="W1",

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scisci_gym import make, specs
-from scisci_gym.envs.answers import answer_text, message_text, parse_label, parse_number, parse_probabilities
-from scisci_gym.envs.challengers import CUES, ScriptedChallenger
 from scisci_gym.envs.impact import _parse_pair
-from scisci_gym.envs.samples import sample_papers
+from scisci_gym.envs.kit.answers import answer_text, message_text, parse_label, parse_number, parse_probabilities
+from scisci_gym.envs.kit.samples import sample_papers
+from scisci_gym.envs.opponents.challengers import CUES, ScriptedChallenger
 from scisci_gym.envs.selfplay import ObjectorEnv, Table
 from scisci_gym.rewards import best_quotes, quote_credit
 

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from scisci_gym import specs
 from scisci_gym.datasets.store import save_dataset
-from scisci_gym.envs.cards import sections
 from scisci_gym.envs.cli import app
-from scisci_gym.envs.doors.gallery import gallery
+from scisci_gym.envs.integrations.gallery import gallery
+from scisci_gym.envs.kit.cards import sections
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -86,7 +86,7 @@ def test_a_folder_without_a_dataset_is_a_message(command, tmp_path):
 
 
 def test_the_gallery_is_not_stale():
-    made = "python -m scisci_gym.envs.doors.gallery docs/gallery.md"
+    made = "python -m scisci_gym.envs.integrations.gallery docs/gallery.md"
     assert (ROOT / "docs" / "gallery.md").read_text() == gallery(), f"docs/gallery.md is stale: {made}"
 
 
@@ -114,7 +114,7 @@ def test_the_page_on_adding_an_environment_works_as_written(tmp_path):
         "import scisci_gym\n"
         "assert scisci_gym.__file__.startswith(sys.argv[1]), scisci_gym.__file__\n"
         "print(len(scisci_gym.check_env('team-size-v0')))\n"
-        "from scisci_gym.envs.doors.gallery import gallery\n"
+        "from scisci_gym.envs.integrations.gallery import gallery\n"
         "print('## team-size-v0' in gallery())\n"
         "from tinker_cookbook.eval.benchmarks import REGISTRY\n"
         "print('scisci_team_size' in REGISTRY)\n"

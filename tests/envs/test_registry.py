@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from scisci_gym import make, spec, specs
-from scisci_gym.envs.base import SciSciEnv
 from scisci_gym.envs.disruption import DisruptionEnv
+from scisci_gym.envs.kit.base import SciSciEnv
 from scisci_gym.envs.registry import register
 
 NAMED = {
@@ -53,8 +53,8 @@ def test_options_are_the_keywords_of_the_constructor():
 def test_episodes_are_the_same_in_every_process():
     """Draws come from digests and seeds, never from the hash of a string, which Python salts anew for each process."""
     code = (
-        "from scisci_gym import specs; from scisci_gym.envs.samples import sample_papers\n"
-        "from scisci_gym.envs.episodes import play_episode, run_sync\n"
+        "from scisci_gym import specs; from scisci_gym.envs.kit.samples import sample_papers\n"
+        "from scisci_gym.envs.kit.episodes import play_episode, run_sync\n"
         "for env_class in specs():\n"
         "    for example in env_class.examples(sample_papers(), 5):\n"
         "        text = env_class.answer_for(env_class.labels[0])\n"

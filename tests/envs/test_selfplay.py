@@ -9,8 +9,8 @@ from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
 from scisci_gym import Paper, make
-from scisci_gym.envs.groups import SciSciGroupBuilder
 from scisci_gym.envs.selfplay import DisruptionSelfPlayEnv, ObjectorEnv, Table
+from scisci_gym.envs.training.groups import SciSciGroupBuilder
 
 PAPER = Paper(openalex_id="W1", title="On ice", abstract="Water flows uphill under it, we find.", cd_index=0.4)
 

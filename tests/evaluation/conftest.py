@@ -7,14 +7,14 @@ import tinker
 from tinker_cookbook.renderers.base import ParseTermination
 
 from scisci_gym.datasets.build import BuildOptions
-from scisci_gym.datasets.build_cli import build_synthetic
-from scisci_gym.datasets.labelling import LabelRules
+from scisci_gym.datasets.cli.build import build_synthetic
+from scisci_gym.datasets.labels.eligibility import LabelRules
 from scisci_gym.datasets.store import save_dataset
-from scisci_gym.datasets.synthetic import SyntheticCorpus
-from scisci_gym.envs.samples import sample_papers
-from scisci_gym.recipes.evaluation import examination, learners
-from scisci_gym.recipes.evaluation.evaluate import Task
-from scisci_gym.recipes.evaluation.examination import Examination
+from scisci_gym.datasets.synthetic.corpus import SyntheticCorpus
+from scisci_gym.envs.kit.samples import sample_papers
+from scisci_gym.evaluation import examination, learners
+from scisci_gym.evaluation.evaluate import Task
+from scisci_gym.evaluation.examination import Examination
 
 
 class ByteTokenizer:
@@ -96,5 +96,5 @@ def quick(monkeypatch):
     monkeypatch.setattr(learners, "STRENGTHS", (0.3,))
     monkeypatch.setattr(learners, "RATES", (0.1,))
     monkeypatch.setattr(learners, "ROUNDS", 5)
-    monkeypatch.setattr("scisci_gym.recipes.evaluation.bootstrap.RESAMPLES", 100)
+    monkeypatch.setattr("scisci_gym.evaluation.bootstrap.RESAMPLES", 100)
     learners._candidates.cache_clear()

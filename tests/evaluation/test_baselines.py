@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from scisci_gym import Paper
-from scisci_gym.envs.episodes import run_sync
+from scisci_gym.envs.kit.episodes import run_sync
+from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.registry import make, spec, specs
-from scisci_gym.envs.samples import sample_papers
-from scisci_gym.recipes.evaluation import learners
-from scisci_gym.recipes.evaluation.answers import grade
-from scisci_gym.recipes.evaluation.baselines import Examples, baseline_answers, baseline_names, examples_of
-from scisci_gym.recipes.evaluation.embeddings import remembering, sentence_encoder
-from scisci_gym.recipes.evaluation.features import metadata_of
-from scisci_gym.recipes.evaluation.learners import believed, embeddings, label_probabilities_of
-from scisci_gym.recipes.evaluation.outcome import outcome
+from scisci_gym.evaluation import learners
+from scisci_gym.evaluation.ask import grade
+from scisci_gym.evaluation.baselines import Examples, baseline_answers, baseline_names, examples_of
+from scisci_gym.evaluation.embeddings import remembering, sentence_encoder
+from scisci_gym.evaluation.features import metadata_of
+from scisci_gym.evaluation.learners import believed, embeddings, label_probabilities_of
+from scisci_gym.evaluation.outcome import outcome
 
 ENVIRONMENTS = [env_class.env_id for env_class in specs()]
 

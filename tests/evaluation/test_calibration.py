@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from scisci_gym.recipes.evaluation import calibration as module
-from scisci_gym.recipes.evaluation.calibration import CLIP, calibration
-from scisci_gym.recipes.evaluation.discrimination import discrimination, weighted_auroc
+from scisci_gym.evaluation import calibration as module
+from scisci_gym.evaluation.calibration import CLIP, calibration
+from scisci_gym.evaluation.discrimination import discrimination, weighted_auroc
 
 
 def forecasts(seed: int, n: int, kinds: int) -> tuple[np.ndarray, np.ndarray]:
@@ -135,9 +135,9 @@ def test_intervals_cover_at_the_stated_rate(name: str, monkeypatch: pytest.Monke
             return discrimination(stated, truth, seed=seed).auroc
         return getattr(calibration(stated, truth, bins=5, seed=seed), name)
 
-    monkeypatch.setattr("scisci_gym.recipes.evaluation.bootstrap.RESAMPLES", 2)
+    monkeypatch.setattr("scisci_gym.evaluation.bootstrap.RESAMPLES", 2)
     truth_value = scored(*drawn(10**6, 200_000)).value
-    monkeypatch.setattr("scisci_gym.recipes.evaluation.bootstrap.RESAMPLES", 400)
+    monkeypatch.setattr("scisci_gym.evaluation.bootstrap.RESAMPLES", 400)
     found = [scored(*drawn(trial, 250), seed=trial) for trial in range(400)]
     rate = np.mean([one.low <= truth_value <= one.high for one in found])
     assert 0.92 <= rate <= 0.98, rate

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
-from scisci_gym.recipes.evaluation.comparison import compare
+from scisci_gym.evaluation.comparison import compare
 
 LABELS = ["a", "b", "c"]
 ANSWER = st.sampled_from([*LABELS, ""])

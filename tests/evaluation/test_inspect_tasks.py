@@ -17,11 +17,11 @@ from inspect_ai.scorer import CORRECT
 
 from scisci_gym import specs
 from scisci_gym.datasets.store import save_dataset
-from scisci_gym.envs.samples import sample_papers
-from scisci_gym.envs.single_turn import SingleTurnEnv
-from scisci_gym.recipes.evaluation import inspect_tasks
-from scisci_gym.recipes.evaluation.inspect_tasks import env_of
-from scisci_gym.recipes.evaluation.inspect_tasks_run import tasks_of
+from scisci_gym.envs.kit.samples import sample_papers
+from scisci_gym.envs.kit.single_turn import SingleTurnEnv
+from scisci_gym.evaluation import inspect_tasks
+from scisci_gym.evaluation.inspect_tasks import env_of
+from scisci_gym.evaluation.inspect_tasks_run import tasks_of
 
 SINGLE = [env_class for env_class in specs() if issubclass(env_class, SingleTurnEnv)]
 

@@ -9,11 +9,11 @@ import pytest
 import tinker
 import torch
 
+from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.registry import make, spec
-from scisci_gym.envs.samples import sample_papers
-from scisci_gym.recipes.evaluation.answers import Answer
-from scisci_gym.recipes.evaluation.contestants import believing
-from scisci_gym.recipes.evaluation.label_probabilities import kept_label_probabilities, label_probabilities
+from scisci_gym.evaluation.ask import Answer
+from scisci_gym.evaluation.label_probabilities import kept_label_probabilities, label_probabilities
+from scisci_gym.recipes.experiments.contestants import believing
 
 LABELS = spec("disruption-v0").labels
 

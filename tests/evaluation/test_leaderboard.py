@@ -13,12 +13,13 @@ from typer.testing import CliRunner
 
 from scisci_gym.cli import app
 from scisci_gym.datasets.store import load_card
-from scisci_gym.recipes.evaluation.answers import Answer
-from scisci_gym.recipes.evaluation.board import board, entry
-from scisci_gym.recipes.evaluation.evaluation_page import tables_of, write_page
-from scisci_gym.recipes.evaluation.leaderboard import Leaderboard, LeaderboardOptions, evaluate_all, write_results
-from scisci_gym.recipes.evaluation.leaderboard_text import leaderboard_markdown, leaderboard_tables
-from scisci_gym.recipes.evaluation.public_benchmarks import public_benchmarks
+from scisci_gym.evaluation.ask import Answer
+from scisci_gym.evaluation.board import board, entry
+from scisci_gym.evaluation.leaderboard import Leaderboard, LeaderboardOptions, write_results
+from scisci_gym.evaluation.public_benchmarks import public_benchmarks
+from scisci_gym.evaluation.render.evaluation_page import tables_of, write_page
+from scisci_gym.evaluation.render.leaderboard_text import leaderboard_markdown, leaderboard_tables
+from scisci_gym.recipes.experiments.contestants import evaluate_all
 
 HOSTILE = "<script>alert(1)</script>|x"
 PRIOR = np.full(3, 1 / 3)

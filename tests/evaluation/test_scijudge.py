@@ -6,8 +6,8 @@ import json
 import pytest
 from tinker_cookbook.eval.benchmarks import REGISTRY, BenchmarkConfig, run_benchmark
 
-from scisci_gym.envs.episodes import play_episode, run_sync
-from scisci_gym.recipes.evaluation.scijudge import CitationPairEnv, SciJudgeBenchmark, read_pairs
+from scisci_gym.envs.kit.episodes import play_episode, run_sync
+from scisci_gym.evaluation.scijudge import CitationPairEnv, SciJudgeBenchmark, read_pairs
 
 
 def row(low: int, high: int, answer: str, **more) -> dict:

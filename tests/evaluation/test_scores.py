@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef
 from sklearn.utils.class_weight import compute_sample_weight
 
-from scisci_gym.recipes.evaluation import confusion
-from scisci_gym.recipes.evaluation.scores import score
+from scisci_gym.evaluation import confusion
+from scisci_gym.evaluation.scores import score
 
 LABELS = ["a", "b", "c"]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from scisci_gym.datasets.build import BuildOptions
-from scisci_gym.datasets.build_cli import build_synthetic
-from scisci_gym.datasets.labelling import LabelRules
-from scisci_gym.datasets.snapshot import read_works
-from scisci_gym.datasets.synthetic import SyntheticCorpus
-from scisci_gym.recipes.tiny_model import init_tiny_model
+from scisci_gym.datasets.cli.build import build_synthetic
+from scisci_gym.datasets.labels.eligibility import LabelRules
+from scisci_gym.datasets.openalex.snapshot import read_works
+from scisci_gym.datasets.synthetic.corpus import SyntheticCorpus
+from scisci_gym.recipes.kit.tiny_model import init_tiny_model
 
 
 @pytest.fixture(scope="session")

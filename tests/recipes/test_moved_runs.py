@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scisci_gym.recipes.experiments.sweep import finished
 from scisci_gym.recipes.monitoring.run_record import read_run_record, require_folders
 from scisci_gym.recipes.rl import CLIConfig
-from scisci_gym.recipes.sweep import finished
 
 NAMES = ("dataset", "model_name", "checkpoints", "load_checkpoint_path")
 

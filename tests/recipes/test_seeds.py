@@ -11,11 +11,11 @@ from safetensors.numpy import load_file
 
 from scisci_gym.recipes import sft
 from scisci_gym.recipes.catalogue import RECIPES
-from scisci_gym.recipes.engines import EngineSwitch
-from scisci_gym.recipes.running import Recipe
-from scisci_gym.recipes.study.plan import Arm, StudyPlan, run_folder
-from scisci_gym.recipes.study.runs import train_arms
-from scisci_gym.recipes.sweep import Sweep
+from scisci_gym.recipes.experiments.study.plan import Arm, StudyPlan, run_folder
+from scisci_gym.recipes.experiments.study.runs import train_arms
+from scisci_gym.recipes.experiments.sweep import Sweep
+from scisci_gym.recipes.kit.engines import EngineSwitch
+from scisci_gym.recipes.kit.running import Recipe
 
 SEEDS = (0, 1)
 OPTIONS: dict[str, Any] = {"lora_rank": 2, "validation_examples": 0, "max_tokens": 8}

@@ -1,0 +1,1 @@
+"""The data commands of `scisci-gym`: `build`, `data` and `labels`."""

@@ -1,0 +1,8 @@
+"""Citation graphs: who cites whom and when, and how a graph is made of edges, parquet files, or another graph.
+
+Nothing here knows what a label is.
+"""
+
+from .citation_graph import CitationGraph, GraphReport
+
+__all__ = ["CitationGraph", "GraphReport"]

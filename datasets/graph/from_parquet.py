@@ -1,0 +1,256 @@
+"""Build a citation graph from parquet files that need not fit in memory: in passes, straight to memory-mapped files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as arrow
+
+from .checks import checked_years, positions_of
+from .citation_graph import CitationGraph, GraphFiles, GraphReport
+from .csr import compact_rows, count_cited, count_rows, pointers, scatter_citing, scatter_rows, sort_rows
+
+BATCH = 1 << 20
+
+Advance = Callable[[str, int, int], None]
+
+
+def build_graph(
+    papers: str | Path | Sequence[str | Path],
+    citations: str | Path | Sequence[str | Path],
+    directory: str | Path,
+    *,
+    columns: tuple[str, str, str, str] = ("id", "year", "citing", "cited"),
+    memory: int = 1 << 30,
+    progress: bool = False,
+) -> CitationGraph:
+    """Build and save a graph from parquet files of papers and of citations, larger than memory if need be.
+
+    Papers are numbered by year, then in the order of the files, which makes windows of years contiguous. Memory use is
+    about 60 bytes a paper plus `memory`; citations stay on disk, read once for every `memory` bytes of the result.
+
+    Parameters
+    ----------
+    papers, citations : path, folder, or list of paths
+        Parquet. Ids of papers may be integers or strings, of the same type in both.
+    directory : path
+        The graph goes here, as `CitationGraph.save` would write it. It takes 16 bytes a citation while it is built,
+        8 after.
+    columns : (str, str, str, str)
+        Names of the columns: id and year of `papers`, citing and cited of `citations`.
+    memory : int
+        Bytes for the piece of the graph that is being filled.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    CitationGraph
+        Memory-mapped, with `node_ids`.
+
+    Raises
+    ------
+    ValueError
+        A column or a year missing, an id twice, no papers.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow as pa, pyarrow.parquet as pq
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> pq.write_table(pa.table({"id": [9, 7, 8], "year": [2001, 1999, 2000]}), folder / "papers.parquet")
+    >>> pq.write_table(pa.table({"citing": [9, 9, 8], "cited": [7, 5, 7]}), folder / "citations.parquet")
+    >>> graph = build_graph(folder / "papers.parquet", folder / "citations.parquet", folder / "graph")
+    >>> graph.node_ids.tolist(), graph.citers(0).tolist(), graph.report.unknown
+    ([7, 8, 9], [1, 2], 1)
+    """
+    id_column, year_column, citing_column, cited_column = columns
+    names, years = _papers(papers, id_column, year_column)
+    source = _dataset(citations, (citing_column, cited_column))
+    ends = (Path(directory, "citing.tmp"), Path(directory, "cited.tmp"))
+    with GraphFiles.beside(directory) as files, _removed(ends):
+        # The years come first: by them a later run finds what this one leaves behind if it is killed.
+        np.save(files.path("years"), years)
+        np.save(files.path("node_ids"), names)
+        with _progress(progress) as advance:
+            counts, tally = _write_ends(source, (citing_column, cited_column), names, ends, advance)
+            _write_references(files, ends, counts, memory, advance)
+            past = _write_citers(files, years, memory, advance)
+        edges, unknown, self_citations = tally
+        kept = int(np.load(files.path("ref_indptr"), mmap_mode="r")[-1])
+        duplicates = edges - unknown - self_citations - kept
+        files.finish(years.size, GraphReport(edges, kept, unknown, self_citations, duplicates, past))
+    return CitationGraph.load(directory)
+
+
+def _papers(paths: Any, id_column: str, year_column: str) -> tuple[np.ndarray, np.ndarray]:
+    table = _dataset(paths, (id_column, year_column)).to_table(columns=[id_column, year_column])
+    if table.num_rows == 0:
+        raise ValueError(f"no papers in {paths}; a graph needs at least one")
+    for column in (id_column, year_column):
+        if table[column].null_count:
+            raise ValueError(
+                f"column {column!r} of {paths} is missing in {table[column].null_count} of {table.num_rows} papers; "
+                "leave those papers out"
+            )
+    years = checked_years(table[year_column].to_numpy())
+    names = table[id_column].to_numpy()
+    if names.dtype == object:
+        names = names.astype(str)
+    order = np.argsort(years, kind="stable")
+    years, names = years[order], names[order]
+    ascending = np.sort(names)
+    repeated = np.flatnonzero(ascending[1:] == ascending[:-1])
+    if repeated.size:
+        raise ValueError(
+            f"paper {ascending[repeated[0]].item()!r} occurs more than once in {paths}; every paper needs its own id"
+        )
+    return names, years
+
+
+def _dataset(paths: Any, columns: tuple[str, ...]) -> arrow.Dataset:
+    source = [str(p) for p in paths] if isinstance(paths, (list, tuple)) else str(paths)
+    dataset = arrow.dataset(source, format="parquet")
+    for column in columns:
+        if column not in dataset.schema.names:
+            raise ValueError(
+                f"{paths} has no column {column!r}, only {', '.join(dataset.schema.names)}; name it in `columns`"
+            )
+    return dataset
+
+
+def _write_ends(
+    source: arrow.Dataset, columns: tuple[str, str], names: np.ndarray, paths: tuple[Path, Path], advance: Advance
+) -> tuple[np.ndarray, tuple[int, int, int]]:
+    """Translate ids to positions, on disk; count references and (edges, unknown, self-citations)."""
+    order = np.argsort(names, kind="stable").astype(np.int32)
+    counts, tally = np.zeros(names.size, np.int64), np.zeros(2, np.int64)
+    total, edges = source.count_rows(), 0
+    with paths[0].open("wb") as citing_file, paths[1].open("wb") as cited_file:
+        for batch in source.to_batches(columns=list(columns), batch_size=BATCH):
+            ids = (batch.column(name).to_numpy(zero_copy_only=False) for name in columns)
+            citing, cited = (positions_of(i.astype(str) if i.dtype == object else i, names, order) for i in ids)
+            count_rows(citing, cited, 0, names.size, counts, tally)
+            citing.tofile(citing_file)
+            cited.tofile(cited_file)
+            edges += citing.size
+            advance("reading citations", citing.size, total)
+    return counts, (edges, int(tally[0]), int(tally[1]))
+
+
+def _write_references(
+    files: GraphFiles, ends: tuple[Path, Path], counts: np.ndarray, memory: int, advance: Advance
+) -> None:
+    citing, cited = (_mapped(path) for path in ends)
+    indptr = pointers(counts)
+    pieces = _pieces(indptr, memory)
+    with _ArrayFile(files.path("ref_indices")) as out:
+        for low, high in pieces:
+            piece = np.empty(indptr[high] - indptr[low], np.int32)
+            shifted = indptr - indptr[low]
+            place = shifted[:-1].copy()
+            for start in range(0, citing.size, BATCH):
+                part = slice(start, start + BATCH)
+                scatter_rows(citing[part], cited[part], low, high, place, piece)
+                advance("references", min(BATCH, citing.size - start), citing.size * len(pieces))
+            sort_rows(low, high, shifted, piece, counts)
+            kept = pointers(counts[low:high])
+            compact_rows(shifted[low : high + 1], kept, piece)
+            out.append(piece[: kept[-1]])
+    np.save(files.path("ref_indptr"), pointers(counts))
+
+
+def _write_citers(files: GraphFiles, years: np.ndarray, memory: int, advance: Advance) -> int:
+    """Papers are numbered by year, so reading references in order fills the rows of citing papers in order."""
+    ref_indptr = np.load(files.path("ref_indptr"))
+    ref_indices = np.asarray(np.load(files.path("ref_indices"), mmap_mode="r" if ref_indptr[-1] else None))
+    counts = np.zeros(years.size, np.int64)
+    for start in range(0, ref_indices.size, BATCH):
+        count_cited(ref_indices[start : start + BATCH], 0, years.size, counts)
+        advance("counting citations", min(BATCH, ref_indices.size - start), ref_indices.size)
+    indptr = pointers(counts)
+    past = np.zeros(1, np.int64)
+    pieces = _pieces(indptr, memory)
+    with _ArrayFile(files.path("cit_indices")) as out:
+        for low, high in pieces:
+            piece = np.empty(indptr[high] - indptr[low], np.int32)
+            place = indptr[:-1] - indptr[low]
+            for start in range(0, years.size, BATCH):
+                papers = np.arange(start, min(start + BATCH, years.size), dtype=np.int32)
+                scatter_citing(papers, ref_indptr, ref_indices, years, low, high, place, piece, past)
+                advance("citing papers", papers.size, years.size * len(pieces))
+            out.append(piece)
+    np.save(files.path("cit_indptr"), indptr)
+    return int(past[0])
+
+
+def _pieces(indptr: np.ndarray, memory: int) -> list[tuple[int, int]]:
+    """Ranges of rows that hold at most `memory` bytes of int32 entries each (or one row)."""
+    pieces, low = [], 0
+    while low < indptr.size - 1:
+        high = int(np.searchsorted(indptr, indptr[low] + max(1, memory // 4), side="right")) - 1
+        high = max(low + 1, high)
+        pieces.append((low, high))
+        low = high
+    return pieces
+
+
+def _mapped(path: Path) -> np.ndarray:
+    return np.asarray(np.memmap(path, np.int32, "r")) if path.stat().st_size else np.empty(0, np.int32)
+
+
+class _ArrayFile:
+    """An int32 ``.npy`` file that grows; its length is known, and written, at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._size = 0
+
+    def __enter__(self) -> _ArrayFile:
+        self._header()
+        return self
+
+    def append(self, values: np.ndarray) -> None:
+        values.tofile(self._file)
+        self._size += values.size
+
+    def __exit__(self, *_: object) -> None:
+        self._file.seek(0)
+        self._header()
+        self._file.close()
+
+    def _header(self) -> None:
+        # numpy leaves room for the length to grow, so the header takes the same space both times.
+        np.lib.format.write_array_header_1_0(
+            self._file, {"descr": "<i4", "fortran_order": False, "shape": (self._size,)}
+        )
+
+
+@contextmanager
+def _removed(paths: tuple[Path, Path]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _progress(show: bool) -> Iterator[Advance]:
+    if not show:
+        yield lambda stage, done, total: None
+        return
+    from rich.progress import Progress
+
+    with Progress() as bar:
+        tasks: dict[str, Any] = {}
+
+        def advance(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.advance(tasks[stage], done)
+
+        yield advance

@@ -1,0 +1,104 @@
+"""Published scores kept beside a dataset that has no citation graph, so that its labels can be checked all the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .eligibility import LabelRules
+from .schemes import conventionality_score, disruption_labels, novelty_labels, novelty_score, tertile_cuts
+
+FILE = "published.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedScores:
+    """Narrow columns of every record of a source, one row a record.
+
+    Parameters
+    ----------
+    paper : int64 (N,)
+        Number of the work.
+    year : int32 (N,)
+    disruption, z10, z_median : float64 (N,)
+        NaN where there is none.
+    """
+
+    paper: np.ndarray
+    year: np.ndarray
+    disruption: np.ndarray
+    z10: np.ndarray
+    z_median: np.ndarray
+
+    def novelty(self) -> tuple[np.ndarray, np.ndarray]:
+        """Novelty and conventionality scores: shares of the papers of the same year, float64 (N,), NaN without z."""
+        return novelty_score(self.z10, self.year), conventionality_score(self.z_median, self.year)
+
+    def save(self, folder: Path, eligible: np.ndarray, fields: Sequence[str]) -> None:
+        """Write ``published.parquet``, with the field of the papers that can carry a label and null for the others.
+
+        Parameters
+        ----------
+        eligible : int64 (M,)
+            Numbers of works.
+        fields : M strings
+        """
+        order = np.argsort(eligible)
+        place = order[np.minimum(np.searchsorted(eligible, self.paper, sorter=order), eligible.size - 1)]
+        first = np.zeros(self.paper.size, bool)
+        first[np.unique(self.paper, return_index=True)[1]] = True
+        known = first & (eligible[place] == self.paper)
+        codes = pa.array(list(fields), pa.string()).dictionary_encode()
+        field = pa.DictionaryArray.from_arrays(pa.array(codes.indices.to_numpy()[place], mask=~known), codes.dictionary)
+        pq.write_table(pa.table({**vars(self), "field": field}), folder / FILE, compression="zstd")
+
+    @classmethod
+    def load(cls, folder: Path) -> tuple[PublishedScores, np.ndarray]:
+        """What `save` wrote: the scores, and the field of each paper (None: not eligible), object array (N,)."""
+        table = pq.read_table(folder / FILE)
+        names = [field.name for field in dataclasses.fields(cls)]
+        field = table["field"].cast(pa.string()).to_numpy(zero_copy_only=False)
+        return cls(**{name: table[name].to_numpy() for name in names}), field
+
+
+def recomputed_scores(
+    folder: Path, papers: Sequence[str], rules: LabelRules
+) -> tuple[dict[str, dict[str, Any]], dict[tuple[str, int], tuple[float, float]]]:
+    """Scores and labels that papers of a dataset should have, by id, and the cuts between the tertiles.
+
+    Papers without a published record are left out; cuts are empty under the scheme ``threshold``.
+    """
+    scores, field = PublishedScores.load(folder)
+    eligible = field != None  # noqa: E711  (elementwise)
+    novelty, convention = scores.novelty()
+    names = np.where(eligible, field, "").astype(str)
+    labels = disruption_labels(scores.disruption, rules, fields=names, years=scores.year, among=eligible)
+    cuts = {}
+    if rules.scheme == "quantile":
+        cuts = tertile_cuts(scores.disruption, names, scores.year, rules.min_group, among=eligible)
+    # The first record of a paper is the one that counts.
+    numbers, first = np.unique(scores.paper, return_index=True)
+    wanted = np.array([int(paper[1:]) for paper in papers], np.int64)
+    place = np.minimum(np.searchsorted(numbers, wanted), numbers.size - 1)
+    return {
+        paper: {
+            "cd_index": float(scores.disruption[at]),
+            "novelty_score": float(novelty[at]),
+            "conventionality_score": float(convention[at]),
+            "novelty_label": novelty_labels(novelty[[at]], convention[[at]])[0] or None,
+            "publication_year": int(scores.year[at]),
+            "primary_field": names[at],
+            "disruption_label": str(labels[at]),
+            "citation_percentile": None,
+            "hit_share": None,
+        }
+        for paper, at, number in zip(papers, first[place].tolist(), numbers[place].tolist(), strict=True)
+        if number == int(paper[1:])
+    }, cuts

@@ -1,0 +1,294 @@
+"""Scores and labels from the measures: who is novel, and who is disruptive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..novelty.atypicality import Atypicality
+from ..paper import DISRUPTION_ORDER, NOVELTY_CUT, side_of
+from ..percentiles import group_numbers, group_percentile, share_higher, share_lower
+from .eligibility import LabelRules
+
+LABEL_TYPE = np.dtype("<U13")
+
+
+def novelty_score(z10: npt.ArrayLike, years: npt.ArrayLike) -> np.ndarray:
+    """Share of the papers of the same year whose z10 is higher; float64 (N,) in [0, 1], NaN where z10 is.
+
+    Examples
+    --------
+    >>> novelty_score([-3.0, 1.0, 2.0, float("nan")], [2000] * 4).round(2).tolist()
+    [0.67, 0.33, 0.0, nan]
+    """
+    return share_higher(z10, np.asarray(years))
+
+
+def conventionality_score(z_median: npt.ArrayLike, years: npt.ArrayLike) -> np.ndarray:
+    """Share of the papers of the same year whose z_median is lower; float64 (N,) in [0, 1], NaN where z_median is.
+
+    Examples
+    --------
+    >>> conventionality_score([-3.0, 1.0, 2.0], [2000, 2000, 2001]).tolist()
+    [0.0, 0.5, 0.0]
+    """
+    return share_lower(z_median, np.asarray(years))
+
+
+def novelty_labels(novelty: npt.ArrayLike, conventionality: npt.ArrayLike) -> np.ndarray:
+    """``novel`` where only the novelty score reaches 2/3, ``conventional`` where only the other does, or ``balanced``.
+
+    Parameters
+    ----------
+    novelty, conventionality : float array-like (N,)
+        From `novelty_score` and `conventionality_score`.
+
+    Returns
+    -------
+    str array (N,)
+        "" where a score is undefined.
+
+    Examples
+    --------
+    >>> novelty_labels([0.9, 0.1, 0.9, float("nan")], [0.1, 0.9, 0.9, 0.5]).tolist()
+    ['novel', 'conventional', 'balanced', '']
+    """
+    novelty, conventionality = _pair("novelty", novelty, "conventionality", conventionality)
+    undefined = np.isnan(novelty) | np.isnan(conventionality)
+    return _by_two(novelty >= NOVELTY_CUT, conventionality >= NOVELTY_CUT, undefined)
+
+
+def uzzi_labels(z10: npt.ArrayLike, z_median: npt.ArrayLike, years: npt.ArrayLike) -> np.ndarray:
+    """The cuts of Uzzi et al.: tail novelty where z10 < 0, conventionality where z_median is above the year's median.
+
+    Returns
+    -------
+    str array (N,)
+        ``novel`` or ``conventional`` where only one of the two holds, ``balanced`` where both or neither do, "" where
+        undefined.
+
+    Examples
+    --------
+    >>> uzzi_labels([-1.0, 1.0, -1.0], [0.0, 9.0, 9.0], [2000] * 3).tolist()
+    ['novel', 'balanced', 'novel']
+
+    References
+    ----------
+    Uzzi, Mukherjee, Stringer & Jones (2013), "Atypical combinations and scientific impact", Science 342.
+    """
+    low, middle = _pair("z10", z10, "z_median", z_median)
+    year = group_numbers(low.size, np.asarray(years))
+    undefined = np.isnan(low) | np.isnan(middle)
+    cut = np.array([_median(middle[(year == y) & ~undefined]) for y in range(year.max(initial=-1) + 1)] or [np.nan])
+    with np.errstate(invalid="ignore"):
+        return _by_two(low < 0, middle > cut[year], undefined)
+
+
+def sampled_labels(
+    result: Atypicality, years: npt.ArrayLike, scheme: str = "threshold"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Novelty labels that another sample of null networks would give again, and which were withheld for the others.
+
+    A label is withheld where one of the halves of the null networks (see `Atypicality`) gives another label: half of
+    the networks differ from all of them by about the sampling error, and there are 14 halves, so this is where the cut
+    lies within 1.5 to 2 standard errors.
+
+    Parameters
+    ----------
+    result : Atypicality
+    years : int array-like (N,)
+    scheme : {"threshold", "uzzi"}
+        See `novelty_labels` and `uzzi_labels`.
+
+    Returns
+    -------
+    labels : str array (N,)
+        "" where undefined or withheld.
+    withheld : bool array (N,)
+        False where the scores are undefined.
+
+    Raises
+    ------
+    ValueError
+        An unknown scheme.
+    """
+    if scheme not in ("threshold", "uzzi"):
+        raise ValueError(f"scheme must be 'threshold' or 'uzzi', got {scheme!r}")
+
+    def labels_of(z10: np.ndarray, z_median: np.ndarray) -> np.ndarray:
+        if scheme == "uzzi":
+            return uzzi_labels(z10, z_median, years)
+        return novelty_labels(novelty_score(z10, years), conventionality_score(z_median, years))
+
+    labels = labels_of(result.z10, result.z_median)
+    withheld = np.zeros(labels.size, bool)
+    for half in result.halves:
+        withheld |= labels_of(*half) != labels
+    withheld &= labels != ""
+    return np.where(withheld, "", labels), withheld
+
+
+def half_sample_agreement(
+    result: Atypicality, years: npt.ArrayLike
+) -> list[tuple[int, int, float | None, float | None]]:
+    """How well two samples of null networks, each half of those that were drawn, agree on the scores of every year.
+
+    Two whole samples agree better than two halves do.
+
+    Parameters
+    ----------
+    result : Atypicality
+    years : int array-like (N,)
+
+    Returns
+    -------
+    list of (year, papers, z10, z_median)
+        For every year with at least 3 papers that both halves give scores: how many they are, and Spearman's
+        correlations; None where a half gives all papers the same score.
+    """
+    first, second = result.halves[0], result.halves[len(result.halves) // 2]
+    year = np.asarray(years)
+    scored = ~np.isnan(first).any(axis=0) & ~np.isnan(second).any(axis=0)
+    agreement = []
+    for value, papers in zip(*np.unique(year[scored], return_counts=True), strict=True):
+        if papers < 3:
+            continue
+        here = scored & (year == value)
+        ranks = [np.stack([group_percentile(half[k, here]) for half in (first, second)]) for k in (0, 1)]
+        both = (float(np.corrcoef(pair)[0, 1]) if np.ptp(pair, axis=1).min() > 0 else None for pair in ranks)
+        agreement.append((int(value), int(papers), *both))
+    return agreement
+
+
+def disruption_labels(
+    cd: npt.ArrayLike,
+    rules: LabelRules = LabelRules(),  # noqa: B008  (frozen)
+    *,
+    fields: Sequence[Any] | np.ndarray | None = None,
+    years: npt.ArrayLike | None = None,
+    among: np.ndarray | None = None,
+) -> np.ndarray:
+    """``disruptive``, ``neutral`` or ``consolidating``, by fixed cuts or by the tertiles of field and year.
+
+    Parameters
+    ----------
+    cd : float array-like (N,)
+    rules : LabelRules
+        ``scheme="threshold"``: disruptive above ``rules.threshold``, consolidating below its negative, neutral between
+        them (both included). ``"quantile"``: see `tertile_cuts`.
+    fields, years : array-like (N,)
+        For ``quantile``.
+    among : bool (N,), optional
+        For ``quantile``: the papers whose tertiles are taken, which are the eligible ones. None: all.
+
+    Returns
+    -------
+    str array (N,)
+        "" where CD is undefined, and under ``quantile`` where fewer than ``rules.min_group`` papers of the field and
+        year are compared.
+
+    Raises
+    ------
+    ValueError
+        ``quantile`` without fields and years.
+
+    Examples
+    --------
+    >>> disruption_labels([0.3, 0.0, -0.3, float("nan")]).tolist()
+    ['disruptive', 'neutral', 'consolidating', '']
+    >>> rules = LabelRules("quantile", min_group=3)
+    >>> disruption_labels([0.03, 0.02, 0.01], rules, fields=["x"] * 3, years=[2000] * 3).tolist()
+    ['disruptive', 'neutral', 'consolidating']
+    """
+    values = np.asarray(cd, np.float64)
+    if rules.scheme == "threshold":
+        low, high = np.float64(-rules.threshold), np.float64(rules.threshold)
+    else:
+        if fields is None or years is None:
+            raise ValueError("scheme 'quantile' compares papers of one field and year: give fields and years")
+        group, lows, highs = _tertiles(values, fields, years, among, rules.min_group)
+        low, high = lows[group], highs[group]
+    side = side_of(values, low, high)
+    labels = np.array(DISRUPTION_ORDER, LABEL_TYPE)[1 + side]
+    labels[np.isnan(values) | np.isnan(low)] = ""
+    return labels
+
+
+def tertile_cuts(
+    cd: npt.ArrayLike,
+    fields: Sequence[Any] | np.ndarray,
+    years: npt.ArrayLike,
+    min_group: int,
+    among: np.ndarray | None = None,
+) -> dict[tuple[Any, int], tuple[float, float]]:
+    """Lowest and highest CD index that is neutral, for every field and year: the cuts between the tertiles.
+
+    A paper is disruptive when at least two thirds of the compared papers of its field and year have a lower CD index,
+    consolidating when at least two thirds have a higher one, and neutral otherwise. So papers with the same value have
+    the same label, neither end has more than a third of the papers, and n different values make floor(n / 3)
+    consolidating and floor(n / 3) disruptive papers.
+
+    Parameters
+    ----------
+    cd : float array-like (N,)
+        NaN: not compared.
+    fields, years : array-like (N,)
+    min_group : int >= 1
+        Papers that a field and year needs to have cuts.
+    among : bool (N,), optional
+        The papers that are compared; None: all.
+
+    Returns
+    -------
+    dict
+        ``(field, year) -> (low, high)``, sorted.
+
+    Examples
+    --------
+    >>> tertile_cuts([0.1, 0.2, 0.3, 0.3, 0.9], ["x"] * 5, [2000] * 5, min_group=3)
+    {('x', 2000): (0.2, 0.3)}
+    """
+    keys = np.asarray(fields), np.asarray(years)
+    group, lows, highs = _tertiles(np.asarray(cd, np.float64), *keys, among, min_group)
+    numbers, first = np.unique(group, return_index=True)
+    cuts = {
+        (keys[0][at].item(), keys[1][at].item()): (float(lows[number]), float(highs[number]))
+        for number, at in zip(numbers.tolist(), first.tolist(), strict=True)
+        if not np.isnan(lows[number])
+    }
+    return dict(sorted(cuts.items()))
+
+
+def _tertiles(
+    cd: np.ndarray, fields: Any, years: Any, among: np.ndarray | None, min_group: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number of each paper's field and year, and by that number the lowest and highest neutral value (NaN: too few)."""
+    compared = cd if among is None else np.where(among, cd, np.nan)
+    group = group_numbers(cd.size, fields, np.asarray(years))
+    size = np.bincount(group[~np.isnan(compared)], minlength=int(group.max(initial=-1)) + 1)
+    neutral = (share_lower(compared, group) < 2 / 3) & (share_higher(compared, group) < 2 / 3)
+    low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
+    np.minimum.at(low, group[neutral], compared[neutral])
+    np.maximum.at(high, group[neutral], compared[neutral])
+    low[size < max(1, min_group)] = high[size < max(1, min_group)] = np.nan
+    return group, low, high
+
+
+def _by_two(novel: np.ndarray, conventional: np.ndarray, undefined: np.ndarray) -> np.ndarray:
+    labels = np.full(novel.size, "balanced", LABEL_TYPE)
+    labels[novel & ~conventional], labels[conventional & ~novel], labels[undefined] = "novel", "conventional", ""
+    return labels
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values)) if values.size else np.nan
+
+
+def _pair(name_a: str, a: npt.ArrayLike, name_b: str, b: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if left.shape != right.shape or left.ndim != 1:
+        raise ValueError(f"{name_a} has shape {left.shape} and {name_b} {right.shape}; give one of each per paper")
+    return left, right

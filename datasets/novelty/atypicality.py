@@ -1,0 +1,270 @@
+"""Atypicality: are the venues that a paper cites together cited together more often, or less, than by chance?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import hadamard
+
+from ..disruption.cd_index import ratio, require_papers
+from ..graph.citation_graph import CitationGraph
+from ..graph.csr import year_order
+from ..jit import kernel, run_chunks
+from .null_models import expected_counts, null_sums
+from .venue_pairs import checked_venues, venue_pairs, year_slots
+
+NULLS = ("shuffle", "switch")
+DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
+# The rows of a Hadamard matrix split eight groups of null networks into two halves so that any two groups are as often
+# in one half as apart; seven halves, and then what each leaves.
+GROUPS = 8
+HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
+
+
+class _Columns(NamedTuple):
+    z10: np.ndarray
+    z_median: np.ndarray
+    n_pairs: np.ndarray
+
+
+class Atypicality(_Columns):
+    """What `atypicality` returns; unpacks into ``z10, z_median, n_pairs``.
+
+    Parameters
+    ----------
+    z10, z_median : float64 arrays (N,)
+        10th percentile and median of the z-scores of a paper's venue pairs.
+    n_pairs : int64 array (N,)
+        Pairs that these are taken over.
+    n_left_out : int64 array (N,)
+        Pairs of the paper without a z-score, because the null networks all have them equally often (sd 0).
+    halves : float32 array (14, 2, N)
+        z10 and z_median from halves of the null networks only: 7 balanced halves, then the 7 that they leave. A half
+        differs from the whole by as much as the whole differs from infinitely many networks, in expectation. NaN where
+        a half gives no score.
+    """
+
+    n_left_out: np.ndarray
+    halves: np.ndarray
+
+    def __new__(
+        cls, z10: np.ndarray, z_median: np.ndarray, n_pairs: np.ndarray, n_left_out: np.ndarray, halves: np.ndarray
+    ) -> Atypicality:
+        self = super().__new__(cls, z10, z_median, n_pairs)
+        self.n_left_out, self.halves = n_left_out, halves
+        return self
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.n_left_out, self.halves)
+
+    @classmethod
+    def of_years(cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Atypicality:
+        """The whole from the papers of every year and what `atypicality_of_year` found for them, in any order."""
+        z, n = np.full((2, n_papers), np.nan), np.zeros((2, n_papers), np.int64)
+        halves = np.full((len(HALVES), 2, n_papers), np.nan, np.float32)
+        for papers, found, counts in years:
+            z[:, papers], n[:, papers], halves[:, :, papers] = found[0], counts, found[1:]
+        return cls(z[0], z[1], n[0], n[1], halves)
+
+
+def atypicality(
+    graph: CitationGraph,
+    venues: npt.ArrayLike,
+    *,
+    null: str = "shuffle",
+    samples: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Atypicality:
+    """z-scores of the venue pairs that each paper cites, against rewired reference lists of the same year.
+
+    For every pair of venues cited together by papers of a year, z = (observed - mean) / sd over null networks that keep
+    how many references each paper makes to each year. A paper's pairs are all pairs of its references (a multiset: the
+    same pair of venues counts as often as references make it, a venue with itself included).
+
+    Parameters
+    ----------
+    graph : CitationGraph
+    venues : int array-like (N,)
+        Venue of each paper, -1 where unknown. References of unknown venue take no part.
+    null : {"shuffle", "switch"}
+        ``shuffle`` permutes cited venues inside a (citing year, cited year) cell; its mean is exact and only the sd is
+        sampled. ``switch`` exchanges cited papers between references of a cell and keeps in-degrees.
+    samples : int, optional
+        Null networks. The default makes two seeds agree to a Spearman correlation of 0.99; see benchmarks/README.md.
+    seed : int
+    threads : int, optional
+        The result does not depend on it.
+
+    Returns
+    -------
+    Atypicality
+        ``z10``, ``z_median`` (NaN with fewer than two references of known venue or where every pair was left out),
+        ``n_pairs``, ``n_left_out``; arrays (N,). ``halves`` shows how much the sampling moves the scores.
+
+    Raises
+    ------
+    ValueError
+        Venues of the wrong length or type, an unknown null, fewer than 2 samples, a graph without papers.
+
+    Examples
+    --------
+    Papers 8 and 9 cite within one of two circles of venues, 10 and 11 across them.
+
+    >>> years = [2000] * 8 + [2001] * 4
+    >>> citing = np.repeat([8, 9, 10, 11], 2)
+    >>> graph = CitationGraph.from_edges(citing, [0, 1, 2, 3, 4, 6, 5, 7], years)
+    >>> result = atypicality(graph, [0, 0, 1, 1, 0, 0, 1, 1] + [-1] * 4)
+    >>> bool(result.z_median[8] > result.z_median[10]), result.n_pairs[8:].tolist()
+    (True, [1, 1, 1, 1])
+
+    Notes
+    -----
+    Halves of the sample measure its error (balanced half-samples): with a statistic that has variance v / S over S
+    networks, the S / 2 of a half deviate from all S by a variance of 2 v / S - v / S = v / S. Under ``shuffle`` this is
+    the error of the sd alone, because the mean is exact.
+
+    References
+    ----------
+    Uzzi, Mukherjee, Stringer & Jones (2013), "Atypical combinations and scientific impact", Science 342, and its
+    supplement S2 (the null model).
+    McCarthy (1969), "Pseudo-replication: half samples", Review of the International Statistical Institute 37(3).
+    """
+    venues, samples, years = checked_request(graph, venues, null, samples, seed)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def one_year(year: int, papers: np.ndarray) -> None:
+        found.append((papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed)))
+
+    run_chunks(one_year, years, threads)
+    return Atypicality.of_years(graph.n_papers, found)
+
+
+def checked_request(
+    graph: CitationGraph, venues: npt.ArrayLike, null: str, samples: int | None, seed: int
+) -> tuple[np.ndarray, int, list[tuple[int, np.ndarray]]]:
+    """Checked venues, number of samples, and ``(year, papers)`` with the longest work first."""
+    require_papers(graph)
+    array = checked_venues(graph, venues)
+    if null not in NULLS:
+        raise ValueError(f"null must be one of {', '.join(NULLS)}, got {null!r}")
+    samples = DEFAULT_SAMPLES[null] if samples is None else samples
+    if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)) or samples < 2:
+        raise ValueError(f"samples must be an integer of at least 2 (one network has no spread), got {samples!r}")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
+    return array, int(samples), papers_by_year(graph)
+
+
+def papers_by_year(graph: CitationGraph) -> list[tuple[int, np.ndarray]]:
+    """``(year, papers)`` for every year that has papers, the year with the most references first."""
+    order = year_order(graph.years)
+    cuts = np.flatnonzero(np.diff(graph.years[order])) + 1
+    years = [(int(graph.years[papers[0]]), papers) for papers in np.split(order, cuts)]
+    counts = graph.reference_counts
+    return sorted(years, key=lambda item: (-int(counts[item[1]].sum()), item[0]))
+
+
+def atypicality_of_year(
+    graph: CitationGraph, venues: np.ndarray, year: int, papers: np.ndarray, null: str, samples: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`atypicality` of all papers of one year; `venues` as `checked_venues` gives them.
+
+    Returns
+    -------
+    z : float64 array (15, 2, P)
+        z10 and z_median from all null networks, then from each of the 14 halves.
+    n : int64 array (2, P)
+        n_pairs and n_left_out.
+    """
+    slots = year_slots(graph, venues, papers)
+    pairs = venue_pairs(slots)
+    sums = null_sums(slots, pairs, null, samples, seed, year, GROUPS)
+    exact = expected_counts(slots, pairs) if null == "shuffle" else None
+    members = [np.ones(GROUPS, bool), *HALVES]
+    scores = np.empty((len(members), pairs.columns.size))
+    for row, groups in zip(scores, members, strict=True):
+        mean, sd = sums.moments(groups)
+        row[:] = ratio(pairs.counts - (mean if exact is None else exact), sd)
+    z = np.full((len(members), 2, papers.size), np.nan)
+    n = np.zeros((len(members), 2, papers.size), np.int64)
+    pair_percentiles(slots.indptr, slots.venue, pairs.indptr, pairs.columns, scores, np.array([0.1, 0.5]), z, n)
+    return z, n[0]
+
+
+@kernel
+def pair_percentiles(indptr, venue, row, columns, scores, levels, out, n):
+    """Percentiles (linear interpolation) of each row of `scores` (R, Q) over each paper's pairs.
+
+    `out` is (R, levels, P). `n` (R, 2, P) counts a paper's scores, and those that are NaN and left out.
+    """
+    longest = 0
+    for k in range(indptr.size - 1):
+        longest = max(longest, indptr[k + 1] - indptr[k])
+    places = np.empty(longest * (longest - 1) // 2 + 1, np.int64)
+    values = np.empty(places.size)
+    for k in range(indptr.size - 1):
+        own = venue[indptr[k] : indptr[k + 1]].copy()
+        own.sort()
+        size = 0
+        for s in range(own.size):
+            low = row[own[s]]
+            for i in range(s + 1, own.size):
+                high = row[own[s] + 1]
+                while low < high:
+                    middle = (low + high) >> 1
+                    if columns[middle] < own[i]:
+                        low = middle + 1
+                    else:
+                        high = middle
+                places[size] = low
+                size += 1
+        for r in range(scores.shape[0]):
+            found = 0
+            for i in range(size):
+                score = scores[r, places[i]]
+                if score == score:
+                    values[found] = score
+                    found += 1
+            n[r, 0, k] = found
+            n[r, 1, k] = size - found
+            if found:
+                for level in range(levels.size):
+                    out[r, level, k] = _percentile(values, found, levels[level])
+
+
+@kernel
+def _percentile(values, size, level):
+    """numpy's ``quantile(values[:size], level)``; reorders `values`."""
+    position = level * (size - 1)
+    k = int(position)
+    low, high = 0, size - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    below = values[k]
+    if k + 1 >= size:
+        return below
+    above = values[k + 1]
+    for i in range(k + 2, size):
+        above = min(above, values[i])
+    t = position - k
+    return below + (above - below) * t if t < 0.5 else above - (above - below) * (1 - t)

@@ -1,0 +1,246 @@
+"""Pairs of venues that the papers of one year cite together: the raw material of every measure of novelty here.
+
+A *slot* is one reference whose venue is known. Slots lie paper by paper and, within a paper, by cited year; all slots
+of one cited year form a *cell*, inside which a null model may exchange them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..graph.citation_graph import CitationGraph
+from ..jit import kernel
+
+
+@dataclass(frozen=True)
+class YearSlots:
+    """The references with a known venue of all papers of one citing year.
+
+    Parameters
+    ----------
+    papers : int32 array (P,)
+        Positions of the papers of that year, ascending.
+    indptr : int64 array (P + 1,)
+        Slots of paper ``papers[k]`` are ``indptr[k]:indptr[k + 1]``.
+    cited, venue, cell : int32 arrays (M,)
+        Cited paper, its venue as a number in ``0:venues.size``, and its cell, of each slot.
+    venues : int64 array (V,)
+        Their venues as `checked_venues` numbers them, ascending.
+    cells : int array (C,)
+        Cited years, ascending.
+    """
+
+    papers: np.ndarray
+    indptr: np.ndarray
+    cited: np.ndarray
+    venue: np.ndarray
+    cell: np.ndarray
+    venues: np.ndarray
+    cells: np.ndarray
+
+
+@dataclass(frozen=True)
+class VenuePairs:
+    """How often the papers of a year cite venues ``i <= j`` together, as a sparse upper triangle.
+
+    Parameters
+    ----------
+    indptr : int64 array (V + 1,)
+    columns : int32 array (Q,)
+        Ascending within a row.
+    counts : int64 array (Q,)
+    """
+
+    indptr: np.ndarray
+    columns: np.ndarray
+    counts: np.ndarray
+
+
+def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
+    """Venues of the papers of a graph, numbered from 0 in the order of the caller's numbers, whatever those are.
+
+    Every function here that takes venues takes them through this one: arrays and keys are sized by the number of
+    venues, and an OpenAlex source id such as 4306400194 is no such number.
+
+    Parameters
+    ----------
+    graph : CitationGraph
+    venues : int array-like (N,)
+        Any integers from 0; -1 where unknown.
+
+    Returns
+    -------
+    int64 array (N,)
+        In [0, V) for V different venues; -1 where unknown.
+
+    Raises
+    ------
+    ValueError
+        A wrong length, another type, or a number below -1.
+
+    Examples
+    --------
+    >>> graph = CitationGraph.from_edges([], [], years=[1990] * 4)
+    >>> checked_venues(graph, [4_306_400_194, -1, 12, 4_306_400_194]).tolist()
+    [1, -1, 0, 1]
+    """
+    array = np.asarray(venues)
+    if array.shape != (graph.n_papers,):
+        raise ValueError(
+            f"venues has shape {array.shape} but the graph has {graph.n_papers} papers; give one per paper"
+        )
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"venues must be integers (-1 = unknown), got {array.dtype}; number the venue names first")
+    if array.size and array.min() < -1:
+        at = int(np.argmax(array < -1))
+        raise ValueError(f"venues[{at}] is {array[at]}; venues are numbered from 0, and -1 means unknown")
+    known, codes = np.unique(array, return_inverse=True)
+    return codes.astype(np.int64) - int(known[:1].tolist() == [-1])
+
+
+def year_slots(graph: CitationGraph, venues: np.ndarray, papers: np.ndarray) -> YearSlots:
+    """Collect the slots of `papers`, all of one year.
+
+    Parameters
+    ----------
+    graph : CitationGraph
+    venues : int64 array (N,)
+        -1 where unknown.
+    papers : int32 array (P,)
+
+    Examples
+    --------
+    >>> graph = CitationGraph.from_edges([3, 3, 3], [0, 1, 2], years=[1991, 1990, 1990, 1992])
+    >>> slots = year_slots(graph, np.array([7, 9, -1, 7]), np.array([3], np.int32))
+    >>> slots.venues[slots.venue].tolist(), slots.cells[slots.cell].tolist()
+    ([9, 7], [1990, 1991])
+    """
+    indptr = np.zeros(papers.size + 1, np.int64)
+    _count_slots(papers, graph.ref_indptr, graph.ref_indices, venues, indptr)
+    np.cumsum(indptr, out=indptr)
+    cited = np.empty(indptr[-1], np.int32)
+    _fill_slots(papers, graph.ref_indptr, graph.ref_indices, graph.years, venues, indptr, cited)
+    known, venue = np.unique(venues[cited], return_inverse=True)
+    cells, cell = np.unique(graph.years[cited], return_inverse=True)
+    return YearSlots(papers, indptr, cited, venue.astype(np.int32), cell.astype(np.int32), known, cells)
+
+
+def venue_pairs(slots: YearSlots) -> VenuePairs:
+    """Count the pairs of venues in the reference lists of a year, each list as a multiset of slots.
+
+    Examples
+    --------
+    A paper cites venue 0 twice and venue 1 once: pair (0, 0) once, (0, 1) twice.
+
+    >>> graph = CitationGraph.from_edges([3, 3, 3], [0, 1, 2], years=[1990, 1990, 1990, 1992])
+    >>> pairs = venue_pairs(year_slots(graph, np.array([0, 0, 1, 0]), np.array([3], np.int32)))
+    >>> pairs.indptr.tolist(), pairs.columns.tolist(), pairs.counts.tolist()
+    ([0, 2, 2], [0, 1], [1, 2])
+    """
+    ordered, ends, heads, bucket = sorted_slots(slots)
+    n_venues = slots.venues.size
+    dense = np.zeros(n_venues, np.int64)
+    touched = np.empty(n_venues, np.int32)
+    indptr = np.zeros(n_venues + 1, np.int64)
+    empty = np.empty(0, np.int32)
+    _pair_rows(ordered, ends, heads, bucket, dense, touched, indptr, empty, np.empty(0, np.int64), False)
+    np.cumsum(indptr, out=indptr)
+    columns, counts = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int64)
+    _pair_rows(ordered, ends, heads, bucket, dense, touched, indptr, columns, counts, True)
+    return VenuePairs(indptr, columns, counts)
+
+
+def sorted_slots(slots: YearSlots) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Venues sorted within each paper; end of each slot's paper; and, venue by venue, where its slots are."""
+    ordered, ends = np.empty_like(slots.venue), np.empty(slots.venue.size, np.int32)
+    heads, bucket = np.zeros(slots.venues.size + 1, np.int64), np.empty(slots.venue.size, np.int32)
+    paper_ends(slots.indptr, ends)
+    sort_and_bucket(slots.indptr, slots.venue, ordered, heads, bucket)
+    return ordered, ends, heads, bucket
+
+
+@kernel
+def _count_slots(papers, ref_indptr, ref_indices, venues, indptr):
+    for k in range(papers.size):
+        for e in range(ref_indptr[papers[k]], ref_indptr[papers[k] + 1]):
+            indptr[k + 1] += venues[ref_indices[e]] >= 0
+
+
+@kernel
+def _fill_slots(papers, ref_indptr, ref_indices, years, venues, indptr, cited):
+    """Insertion sort by cited year within a paper; reference lists are short."""
+    for k in range(papers.size):
+        first = indptr[k]
+        place = first
+        for e in range(ref_indptr[papers[k]], ref_indptr[papers[k] + 1]):
+            r = ref_indices[e]
+            if venues[r] >= 0:
+                i = place
+                while i > first and years[cited[i - 1]] > years[r]:
+                    cited[i] = cited[i - 1]
+                    i -= 1
+                cited[i] = r
+                place += 1
+
+
+@kernel
+def paper_ends(indptr, ends):
+    """Where the slots of each slot's paper end."""
+    for k in range(indptr.size - 1):
+        for s in range(indptr[k], indptr[k + 1]):
+            ends[s] = indptr[k + 1]
+
+
+@kernel
+def sort_and_bucket(indptr, venue, ordered, heads, bucket):
+    """Sort `venue` within each paper into `ordered`; list where venue v is, ``bucket[heads[v]:heads[v + 1]]``."""
+    heads[:] = 0
+    for k in range(indptr.size - 1):
+        first, stop = indptr[k], indptr[k + 1]
+        for s in range(first, stop):
+            v = venue[s]
+            heads[v + 1] += 1
+            i = s
+            if stop - first <= 64:
+                while i > first and ordered[i - 1] > v:
+                    ordered[i] = ordered[i - 1]
+                    i -= 1
+            ordered[i] = v
+        if stop - first > 64:
+            ordered[first:stop].sort()
+    for v in range(heads.size - 1):
+        heads[v + 1] += heads[v]
+    for s in range(ordered.size - 1, -1, -1):
+        v = ordered[s]
+        heads[v + 1] -= 1
+        bucket[heads[v + 1]] = s
+    for v in range(heads.size - 1):
+        heads[v] = heads[v + 1]
+    heads[heads.size - 1] = ordered.size
+
+
+@kernel
+def _pair_rows(ordered, ends, heads, bucket, dense, touched, indptr, columns, counts, fill):
+    for v in range(heads.size - 1):
+        found = 0
+        for b in range(heads[v], heads[v + 1]):
+            s = bucket[b]
+            for i in range(s + 1, ends[s]):
+                other = ordered[i]
+                if dense[other] == 0:
+                    touched[found] = other
+                    found += 1
+                dense[other] += 1
+        if fill:
+            row = touched[:found]
+            row.sort()
+            for i in range(found):
+                columns[indptr[v] + i] = row[i]
+                counts[indptr[v] + i] = dense[row[i]]
+        else:
+            indptr[v + 1] = found
+        for i in range(found):
+            dense[touched[i]] = 0

@@ -1,0 +1,316 @@
+"""The OpenAlex API, through pyalex, with what pyalex 0.21 leaves out.
+
+pyalex builds the queries and signs the requests. Four things are done here instead of there:
+
+- it retries nothing by default, and mounts its retries for ``https://`` only: `Connection` asks again, by own rules;
+- its paginator stops at 10,000 results without a word (``n_max``): `pages` goes on to a null ``next_cursor``;
+- it drops the headers that say what a call cost and what is left of the day's budget: `Connection` keeps them;
+- it always calls api.openalex.org: `Connection` takes another base address, for tests and mirrors.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import pyalex
+import requests
+from pyalex.api import AlexConfig, OpenAlexAuth, OpenAlexResponseList
+
+from ..decode import BadInput
+from .errors import FINAL, Refusal, Refused, Stopped, refusal, until_midnight
+from .response_cache import PageStore
+
+BASE_URL = "https://api.openalex.org"
+PER_PAGE = 100
+TRIES = 3
+MAX_IDS = 100
+LIST_USD, SEARCH_USD = 0.0001, 0.001
+NOT_THERE = b'{"not_found":true}'
+"""What is kept for a single work that does not exist, so that it is not looked for again."""
+DAILY_USD = {True: 1.0, False: 0.1}
+"""Budget of a day with a free key, and without a key."""
+
+
+def api_key() -> str | None:
+    """The key in ``OPENALEX_API_KEY``, or None. It travels in a header only and is never printed or stored.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be a key; the message does not repeat it.
+    """
+    key = os.environ.get("OPENALEX_API_KEY", "").strip()
+    if key and not (key.isascii() and key.isprintable() and " " not in key):
+        raise BadInput(
+            "OPENALEX_API_KEY holds characters that no key has; copy it again from openalex.org/settings/api"
+        )
+    return key or None
+
+
+@dataclass
+class Spending:
+    """What a run has asked for and paid.
+
+    Parameters
+    ----------
+    requests : int
+        Answers received, refusals included.
+    pages : int
+        Pages fetched.
+    reused : int
+        Pages that were on disk already.
+    usd : float
+        By the API's own account.
+    remaining_usd : float or None
+        What the API says is left of the day's budget.
+    """
+
+    requests: int = 0
+    pages: int = 0
+    reused: int = 0
+    usd: float = 0.0
+    remaining_usd: float | None = None
+
+
+class Connection:
+    """Asks for pages one at a time, waits when the API says so, and keeps every page before the next is asked for.
+
+    Parameters
+    ----------
+    store : PageStore
+    base_url : str
+    key : str or None
+    budget_usd : float or None
+        Stop before a request that could take the run's spending above it.
+    patience : float
+        Longest wait, in seconds, that the API may ask for; a longer one stops the run instead.
+    attempts : int
+        Tries of one request before the run stops.
+    backoff : float
+        Seconds before the second try; doubled for each further one.
+    sleep : callable
+        `time.sleep`, or a stand-in.
+    """
+
+    def __init__(
+        self,
+        store: PageStore,
+        *,
+        base_url: str = BASE_URL,
+        key: str | None = None,
+        budget_usd: float | None = None,
+        patience: float = 120.0,
+        attempts: int = 8,
+        backoff: float = 1.0,
+        sleep: Callable[[float], object] = time.sleep,
+    ):
+        if not base_url.startswith(("https://", "http://")):
+            raise BadInput(f"--base-url must start with https:// or http://, got {base_url!r}")
+        self.store, self.base_url = store, base_url.rstrip("/")
+        self.budget_usd, self.patience, self.attempts, self.backoff = budget_usd, patience, attempts, backoff
+        self.spending = Spending()
+        self._sleep = sleep
+        self._auth = OpenAlexAuth(AlexConfig({**pyalex.config, "api_key": key, "email": None}))
+        self._session = requests.Session()
+
+    def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
+        """The answer to a request, from disk if it is there; with `again` it is asked for in any case.
+
+        Raises
+        ------
+        Refused
+            400, 401, 404, or a parameter that needs a paid plan.
+        Stopped
+            Budget spent, account throttled for long, or no usable answer after all attempts.
+        """
+        request = _without_host(url)
+        stored = None if again else self.store.get(request)
+        if stored is not None:
+            self.spending.reused += 1
+            return orjson.loads(stored)
+        try:
+            body = self._fetch(self.base_url + request, price)
+        except Refused as error:
+            if error.kind != "not_found" or price:
+                raise
+            body = NOT_THERE
+        self.store.put(request, body)
+        self.spending.pages += 1
+        return orjson.loads(body)
+
+    def forget(self, urls: Iterable[str]) -> None:
+        """Ask for pages again in the next run: they are known to be wrong, or not to be all."""
+        for url in urls:
+            self.store.forget(_without_host(url))
+
+    def _fetch(self, url: str, price: float) -> bytes:
+        problem = ""
+        for attempt in range(self.attempts):
+            if self.budget_usd is not None and self.spending.usd + price > self.budget_usd + 1e-12:
+                raise Stopped(
+                    f"the next request could take this run above its budget of ${self.budget_usd:g} "
+                    f"(${self.spending.usd:.4f} spent); run the same command again to go on, or raise --budget"
+                )
+            pause = self.backoff * 2**attempt
+            try:
+                answer = self._session.get(url, auth=self._auth, timeout=(10, 60))
+                body = answer.content
+            except requests.RequestException as error:
+                # Not the error's own text: it may repeat the address of a proxy with its password.
+                problem = type(error).__name__
+            else:
+                self._account(answer)
+                if answer.status_code == 200:
+                    if _is_whole(body):
+                        return body
+                    problem = "an answer that is not whole JSON"
+                else:
+                    found = refusal(answer.status_code, answer.headers, body)
+                    problem = f"{answer.status_code}: {found.message}"
+                    pause = self._wait_for(found, pause)
+            if attempt + 1 < self.attempts:
+                self._sleep(pause)
+        raise Stopped(
+            f"no usable answer from {self.base_url} after {self.attempts} tries, the last was {problem}; everything "
+            "fetched so far is kept, run the same command again to go on"
+        )
+
+    def _account(self, answer: requests.Response) -> None:
+        self.spending.requests += 1
+        for name, header in (("usd", "x-ratelimit-cost-usd"), ("remaining_usd", "x-ratelimit-remaining-usd")):
+            try:
+                value = float(answer.headers[header])
+            except (KeyError, ValueError):
+                continue
+            setattr(self.spending, name, value + (self.spending.usd if name == "usd" else 0.0))
+
+    def _wait_for(self, found: Refusal, pause: float) -> float:
+        """Seconds to wait before the next try; raises where that is no use."""
+        if found.kind == "bad_key":
+            raise Refused(
+                f"OpenAlex does not accept the key in OPENALEX_API_KEY ({found.message}); get one at "
+                "openalex.org/settings/api, or unset it to use the budget without a key",
+                found.kind,
+            )
+        if found.kind in FINAL:
+            raise Refused(f"OpenAlex refused the request: {found.message}", found.kind)
+        wait = found.wait
+        if found.kind == "budget" and wait is None:
+            wait = until_midnight()
+        if wait is not None and wait > self.patience:
+            resume = datetime.now(UTC) + timedelta(seconds=wait)
+            why = {"budget": "the day's budget is spent", "throttled": "the account is throttled"}
+            raise Stopped(
+                f"{why.get(found.kind, 'the API asks for a long pause')} ({found.message}); run the same command again "
+                f"after {resume:%Y-%m-%d %H:%M} UTC, in {math.ceil(wait / 60):,} minutes; everything fetched so far is "
+                "kept and not paid for again"
+            )
+        return max(pause, wait or 0.0)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Works of one page of a query that no page before had, and how many the query has in all, as the page says."""
+
+    works: list[dict[str, Any]]
+    count: int
+
+
+class Works(pyalex.Works):
+    """pyalex's query builder over a `Connection`. (pyalex takes the path of an address from the name of the class.)
+
+    `asked` are the addresses it has sent so far; while `again` is true, it takes no answer from disk.
+    """
+
+    def __init__(self, connection: Connection, params: Any = None):
+        super().__init__(params)
+        self.connection, self.again = connection, False
+        self.asked: dict[str, None] = {}
+
+    def _get_from_url(self, url: str, session: Any = None) -> Any:
+        price = 0.0 if isinstance(self.params, str) else SEARCH_USD if _is_search(self.params) else LIST_USD
+        self.asked[url] = None
+        answer = self.connection.json(url, price, again=self.again)
+        if "results" not in answer:
+            return self.resource_class(answer)
+        return OpenAlexResponseList(answer["results"], answer["meta"], self.resource_class)
+
+
+def pages(works: Works, *, again: bool = False) -> Iterator[Page]:
+    """All pages of a query, each work once, to a null ``next_cursor``.
+
+    A last page that is not full and completes the count is enough, which saves one paid request a query. A page that
+    has works of a page before, is cut off before the query's count is reached, or leads back to a page before is asked
+    for again, up to `TRIES` times. What is wrong then too is taken as it is: whether the works that came are all that
+    the count promises is for the caller to see. Two pages in a row without a new work end the query, so that no series
+    of cursors goes on for ever.
+    """
+    cursor, seen, cursors, without_news = "*", set(), set(), 0
+    while cursor and cursor not in cursors and without_news < 2:
+        cursors.add(cursor)
+        for attempt in range(TRIES):
+            works.again = again or attempt > 0
+            answer: Any = works.get(per_page=PER_PAGE, cursor=cursor)
+            by_id = {_identity(work): work for work in answer}
+            new = {key: work for key, work in by_id.items() if key not in seen}
+            count, following = answer.meta["count"], answer.meta["next_cursor"]
+            is_short = len(answer) < PER_PAGE and len(seen) + len(new) < count
+            if len(new) == len(answer) and not is_short and following not in cursors:
+                break
+        seen |= set(new)
+        yield Page(list(new.values()), count)
+        if len(answer) < PER_PAGE and len(seen) >= count:
+            return
+        without_news = 0 if new else without_news + 1
+        cursor = following
+
+
+def whole_answer(works: Works, *, again: bool = False) -> tuple[list[dict[str, Any]], int]:
+    """All works of a query, each once, and how many the API promises: the count that most of its pages give."""
+    found = list(pages(works, again=again))
+    counts = Counter(page.count for page in found)
+    promised = max(counts, key=lambda count: (counts[count], count), default=0)
+    return [work for page in found for work in page.works], promised
+
+
+def _identity(work: Any) -> Any:
+    identifier = work.get("id") if isinstance(work, dict) else None
+    return identifier if isinstance(identifier, str) else orjson.dumps(work)
+
+
+def single(connection: Connection, identifier: str) -> dict[str, Any] | None:
+    """One work by ``W...`` or ``doi:...``, which costs nothing; a merged work gives the one it went into (301), a work
+    that does not exist gives None."""
+    found: Any = Works(connection)[identifier]
+    return None if found == orjson.loads(NOT_THERE) else found
+
+
+def _is_search(params: Any) -> bool:
+    return isinstance(params, dict) and ("search" in params or any(".search" in k for k in params.get("filter") or {}))
+
+
+def _without_host(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def _is_whole(body: bytes) -> bool:
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    if not isinstance(answer, dict):
+        return False
+    if "results" in answer:
+        meta = answer.get("meta")
+        return isinstance(answer["results"], list) and isinstance(meta, dict) and {"count", "next_cursor"} <= set(meta)
+    return isinstance(answer.get("id"), str)

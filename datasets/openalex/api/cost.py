@@ -1,0 +1,62 @@
+"""What collecting papers from the OpenAlex API will take, said before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..record import short_id
+from .client import LIST_USD, MAX_IDS, PER_PAGE, SEARCH_USD
+from .neighbourhood import Collected, Wanted, citing_batches
+
+REFERENCES = 33
+"""References of a paper: the mean of 859 works taken from OpenAlex."""
+CITING_A_YEAR = (3, 79)
+"""Works that cite a paper in a year: median and mean of 482 works taken from OpenAlex. A few are cited enormously."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: how many requests, at least and at most expected, the price of one, and what the numbers rest on."""
+
+    name: str
+    low: int
+    high: int
+    price_usd: float
+    basis: str
+
+
+def first_plan(wanted: Wanted) -> list[Step]:
+    """The plan before anything is known but the wish."""
+    steps = []
+    focal = wanted.max_focal if wanted.query is not None else min(wanted.max_focal, len(wanted.seeds))
+    if wanted.query is not None:
+        steps.append(Step("focal papers", 1, _pages(wanted.max_focal), SEARCH_USD, "at most --max-focal, 100 a page"))
+    if wanted.seeds:
+        ids = sum(short_id(seed) is not None for seed in wanted.seeds)
+        batches = _pages(ids) + _pages(len(wanted.seeds) - ids)
+        steps.append(Step("seeds", batches, batches, LIST_USD, "100 a request"))
+    references = _pages(focal * REFERENCES)
+    steps.append(Step("references", 0, references, LIST_USD, f"{REFERENCES} references a paper, none shared"))
+    asked = focal * (1 + REFERENCES)
+    low, high = (_pages(asked) + _pages(asked * a_year * wanted.window) for a_year in CITING_A_YEAR)
+    basis = f"{CITING_A_YEAR[0]} (median) to {CITING_A_YEAR[1]} (mean) citing works a year, {wanted.window} years"
+    steps.append(Step("citing works", low, high, LIST_USD, basis))
+    return steps
+
+
+def second_plan(wanted: Wanted, collected: Collected) -> list[Step]:
+    """The plan for the citing works, once it is known whom they cite and how often those are cited in all."""
+    batches = citing_batches(wanted, collected)
+    most = sum(1 + sum(collected.rows[work]["cited_by_count"] for work in ids) // PER_PAGE for ids, _, _ in batches)
+    works = sum(len(ids) for ids, _, _ in batches)
+    return [Step("citing works", len(batches), most, LIST_USD, f"all citations of {works:,} works so far")]
+
+
+def cost(steps: Sequence[Step]) -> tuple[float, float]:
+    """Dollars, at least and at most expected."""
+    return sum(step.low * step.price_usd for step in steps), sum(step.high * step.price_usd for step in steps)
+
+
+def _pages(results: int) -> int:
+    return -(-results // MAX_IDS)

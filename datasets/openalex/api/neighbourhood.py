@@ -1,0 +1,372 @@
+"""Focal papers from the OpenAlex API with the whole neighbourhood that their CD index is made of.
+
+Three steps: the focal papers; everything they cite; everything that cites them or what they cite, in the years that
+count. Without the last, n_k is cut short and every CD index comes out too large.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ..decode import BadInput
+from ..merged_ids import RetiredIds
+from ..record import WORKS_SCHEMA, UnusableWork, normalised_doi, short_id, work_row
+from ..works_table import WorksTable
+from .client import MAX_IDS, Connection, Works, pages, single, whole_answer
+
+NARROW = ["id", "publication_year", "referenced_works", "updated_date", "is_xpac"]
+REFERENCE = [*NARROW, "doi", "title", "publication_date", "language", "type", "primary_location", "cited_by_count"]
+FOCAL = [*REFERENCE, "is_retracted", "is_paratext", "primary_topic", "authorships", "abstract_inverted_index"]
+# What goes between the steps and the person who waits: (step, requests made, requests expected).
+Report = Callable[[str, int, int], object]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which papers a dataset is to be made of.
+
+    Parameters
+    ----------
+    query : str or None
+        Words to find in title and abstract, in the API's order of relevance.
+    seeds : tuple of str
+        OpenAlex ids or DOIs, instead of or beside a query.
+    from_year, to_year : int or None
+        Publication years of focal papers.
+    max_focal : int
+        Focal papers at most.
+    window : int
+        Years after publication whose citations count.
+    max_cited : int or None
+        Works cited more often than this are not asked for their citing works. Focal papers that cite one are left
+        without a label, because their n_k would be too small.
+    """
+
+    query: str | None
+    seeds: tuple[str, ...] = ()
+    from_year: int | None = None
+    to_year: int | None = None
+    max_focal: int = 200
+    window: int = 5
+    max_cited: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.query is None and not self.seeds:
+            raise BadInput("nothing to look for: give --query, or --seeds with a file of ids or DOIs")
+        if self.query is not None and not self.query.strip():
+            raise BadInput("--query is empty")
+        if self.max_focal < 1:
+            raise BadInput(f"--max-focal must be at least 1, got {self.max_focal}")
+        if self.from_year is not None and self.to_year is not None and self.from_year > self.to_year:
+            raise BadInput(f"--from-year {self.from_year} is after --to-year {self.to_year}")
+
+
+@dataclass
+class Collected:
+    """What was collected.
+
+    Parameters
+    ----------
+    rows : dict
+        Work id -> row of the works table, the fullest that was seen.
+    focal : set of int
+    cut_short : set of int
+        Focal papers whose neighbourhood is not whole.
+    unusable : dict
+        Id of a record that is not in `rows` -> reason.
+    merged : dict
+        Ids that turned out to be merged into another work.
+    facts : dict
+        How much of each step was there, for the card.
+    """
+
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    focal: set[int] = field(default_factory=set)
+    cut_short: set[int] = field(default_factory=set)
+    unusable: dict[Any, str] = field(default_factory=dict)
+    merged: dict[int, int] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Records that are not in `rows`, by reason."""
+        return Counter(self.unusable.values())
+
+    def works(self) -> WorksTable:
+        """The works table, by ascending id."""
+        rows = [self.rows[number] for number in sorted(self.rows)]
+        table = WorksTable.of_table(pa.Table.from_pylist(rows, WORKS_SCHEMA))
+        return table.without_retired(RetiredIds.of(self.merged), Counter())
+
+
+def read_seeds(file: Path) -> tuple[str, ...]:
+    """Ids (``W...`` or addresses) and DOIs from a text file, one a line; blank lines and ``#`` comments are skipped.
+
+    Raises
+    ------
+    BadInput
+        A file that is missing or empty, or a line that is neither, by number.
+    """
+    if not file.is_file():
+        raise BadInput(f"no file {file}; give a text file with one OpenAlex id or DOI a line")
+    seeds = []
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        seed = line.split("#")[0].strip()
+        if not seed:
+            continue
+        work, doi = short_id(seed), normalised_doi(seed)
+        if work is None and not doi:
+            raise BadInput(f"{file} line {number}: {seed!r} is neither an OpenAlex id such as W2100837269 nor a DOI")
+        seeds.append(doi if work is None else f"W{work}")
+    if not seeds:
+        raise BadInput(f"{file} holds no id and no DOI")
+    return tuple(dict.fromkeys(seeds))
+
+
+def collect(
+    wanted: Wanted,
+    connection: Connection,
+    report: Report = lambda *_: None,
+    report_plan: Callable[[Collected], object] = lambda _: None,
+) -> Collected:
+    """Fetch focal papers, what they cite, and what cites either.
+
+    Parameters
+    ----------
+    wanted : Wanted
+    connection : Connection
+    report : callable, optional
+        Called after every batch with (step, batches done, batches expected).
+    report_plan : callable, optional
+        Called with what there is when it is known which works to ask for their citing works.
+
+    Raises
+    ------
+    Stopped, Refused
+        See `openalex.Connection`. Everything fetched is kept; calling this again goes on from there.
+    BadInput
+        If there is no focal paper.
+    """
+    result = Collected()
+    _focal(wanted, connection, result, report)
+    if not result.focal:
+        raise BadInput(f"OpenAlex has no usable work for {wanted}; {dict(result.dropped) or 'the answer is empty'}")
+    _references(connection, result, report)
+    report_plan(result)
+    _citing(wanted, connection, result, report)
+    whole = len(result.focal) - len(result.cut_short)
+    result.facts["focal"] |= {"whole": whole, "share_whole": floored(whole / len(result.focal))}
+    return result
+
+
+def floored(share: float, digits: int = 6) -> float:
+    """A share, rounded down: only all of it is 1."""
+    return math.floor(share * 10**digits) / 10**digits
+
+
+def citing_batches(wanted: Wanted, result: Collected) -> list[tuple[list[int], int, int]]:
+    """Which works are asked for their citing works, at most 100 at a time, and in which years: ``(ids, from, to)``."""
+    span: dict[int, tuple[int, int]] = {}
+    for focal in sorted(result.focal):
+        row = result.rows[focal]
+        first, last = row["publication_year"] + 1, row["publication_year"] + wanted.window
+        for work in [focal, *_cited(result, row)]:
+            low, high = span.get(work, (first, last))
+            span[work] = (min(low, first), max(high, last))
+    allowed = [
+        work for work in span if wanted.max_cited is None or result.rows[work]["cited_by_count"] <= wanted.max_cited
+    ]
+    allowed.sort(key=lambda work: (*span[work], work))
+    batches = [allowed[at : at + MAX_IDS] for at in range(0, len(allowed), MAX_IDS)]
+    return [(ids, min(span[work][0] for work in ids), max(span[work][1] for work in ids)) for ids in batches]
+
+
+def _focal(wanted: Wanted, connection: Connection, result: Collected, report: Report) -> None:
+    years = _years(wanted.from_year, wanted.to_year)
+    asked, found = 0, 0
+    if wanted.query is not None:
+        query = Works(connection).filter(**years, has_abstract=True).select(FOCAL)
+        query.filter(**{"title_and_abstract.search": wanted.query.strip()})
+        for page in pages(query):
+            asked = max(asked, min(page.count, wanted.max_focal))
+            for work in page.works[: wanted.max_focal - found]:
+                found += 1
+                _add_focal(result, work, wanted)
+            report("focal papers", -(-found // MAX_IDS), -(-asked // MAX_IDS))
+            if found >= wanted.max_focal:
+                break
+        if found < asked:
+            connection.forget(query.asked)
+    seeds = wanted.seeds[: max(0, wanted.max_focal - found)]
+    for work in _seeds(seeds, connection, result, report):
+        found += 1
+        _add_focal(result, work, wanted)
+    result.facts["focal"] = {"asked": asked + len(seeds), "found": found, "used": len(result.focal)}
+
+
+def _seeds(seeds: Sequence[str], connection: Connection, result: Collected, report: Report) -> Iterator[Any]:
+    ids = [seed for seed in seeds if short_id(seed) is not None]
+    dois = [seed for seed in seeds if short_id(seed) is None]
+    # In a filter a comma or a bar would end the value.
+    plain = [doi for doi in dois if not re.search(r"[,|!]", doi)]
+    batches = [("openalex", batch) for batch in _hundreds(ids)] + [("doi", batch) for batch in _hundreds(plain)]
+    seen: set[str] = set()
+    for at, (name, batch) in enumerate(batches, 1):
+        for page in pages(Works(connection).filter(**{name: "|".join(batch)}).select(FOCAL)):
+            for work in page.works:
+                seen |= {f"W{short_id(work['id'])}", normalised_doi(work.get("doi"))}
+                yield work
+        report("seeds", at, len(batches))
+    for seed in seeds:
+        if seed not in seen:
+            work = single(connection, seed if short_id(seed) is not None else f"doi:{seed}")
+            if work is None:
+                result.unusable[seed] = "not_found"
+                continue
+            _note_merge(result, short_id(seed), work)
+            yield work
+
+
+def _add_focal(result: Collected, work: dict[str, Any], wanted: Wanted) -> None:
+    row = _row(result, work)
+    if row is None:
+        return
+    year = row["publication_year"]
+    result.rows[row["work_id"]] = row
+    if (wanted.from_year or year) <= year <= (wanted.to_year or year):
+        result.focal.add(row["work_id"])
+
+
+def _references(connection: Connection, result: Collected, report: Report) -> None:
+    cited = {number for focal in result.focal for number in result.rows[focal]["referenced_works"]}
+    wanted = sorted(cited - set(result.rows))
+    batches = _hundreds(wanted)
+    for at, batch in enumerate(batches, 1):
+        query = Works(connection).filter(openalex="|".join(f"W{number}" for number in batch)).select(REFERENCE)
+        for page in pages(query):
+            for work in page.works:
+                row = _row(result, work)
+                if row is not None:
+                    result.rows.setdefault(row["work_id"], row)
+        report("references", at, len(batches))
+    # Lists leave out merged works; asked for one by one, which is free, they tell what became of them.
+    gone = 0
+    for number in sorted(set(wanted) - set(result.rows)):
+        work = single(connection, f"W{number}")
+        # Only what lists are asked for: what a row holds does not depend on how it came.
+        row = None if work is None else _row(result, {name: work.get(name) for name in REFERENCE})
+        if row is None:
+            gone += 1
+            continue
+        _note_merge(result, number, work)
+        result.rows.setdefault(row["work_id"], row)
+    result.facts["references"] = {
+        "cited": len(cited),
+        "found": len(cited) - gone,
+        "merged": len(result.merged),
+        "gone": gone,
+    }
+
+
+def _citing(wanted: Wanted, connection: Connection, result: Collected, report: Report) -> None:
+    batches = citing_batches(wanted, result)
+    expected = received = 0
+    asked: set[int] = set()
+    citing: dict[int, dict[str, Any]] = {}
+    for at, (ids, first, last) in enumerate(batches, 1):
+        works, promised, short = _citing_batch(connection, ids, first, last)
+        for work in works.values():
+            row = _row(result, work)
+            if row is not None:
+                citing.setdefault(row["work_id"], row)
+        expected, received = expected + (max(promised, len(works)) if short else len(works)), received + len(works)
+        asked.update(set(ids) - short)
+        report("citing works", at, len(batches))
+    for number, row in citing.items():
+        result.rows.setdefault(number, row)
+    needed = {focal: {focal, *_cited(result, result.rows[focal])} for focal in result.focal}
+    result.cut_short = {focal for focal, works in needed.items() if not works <= asked}
+    result.facts["citing"] = {
+        "works_asked_for": len(asked),
+        "works_not_asked_for": len(set().union(*needed.values()) - asked),
+        "records_promised": expected,
+        "records_received": received,
+        "share_received": floored(received / expected) if expected else 1.0,
+        "works": len(citing),
+    }
+
+
+def _citing_batch(
+    connection: Connection, ids: list[int], first: int, last: int
+) -> tuple[dict[str, Any], int, set[int]]:
+    """Works that cite one of `ids` in the years from `first` to `last`, by id; how many were promised; and those of
+    `ids` whose citing works are known not to be all here.
+
+    Fewer works than promised are asked for again in halves, of the ids and then of the years, until it is plain for
+    which of them the API does not keep its promise. Their pages are forgotten, so that the next run asks again.
+    """
+    query = Works(connection).filter(cites="|".join(f"W{number}" for number in ids), **_years(first, last))
+    query = query.select(NARROW)
+    in_parts = len(ids) > 1 or first < last
+    works: dict[str, Any] = {}
+    promised = 0
+    # What cannot be asked for in parts is asked for once more.
+    for again in (False,) if in_parts else (False, True):
+        found, promised = whole_answer(query, again=again)
+        works |= {str(work.get("id")) if isinstance(work, dict) else repr(work): work for work in found}
+        if len(works) >= promised:
+            return works, promised, set()
+    middle, year = len(ids) // 2, (first + last) // 2
+    if len(ids) > 1:
+        parts = [(ids[:middle], first, last), (ids[middle:], first, last)]
+    elif first < last:
+        parts = [(ids, first, year), (ids, year + 1, last)]
+    else:
+        connection.forget(query.asked)
+        return works, promised, set(ids)
+    short: set[int] = set()
+    for part in parts:
+        more, _, missing = _citing_batch(connection, *part)
+        works |= more
+        short |= missing
+    return works, promised, short
+
+
+def _cited(result: Collected, row: dict[str, Any]) -> list[int]:
+    """References of a work that exist, under the ids they have now."""
+    current = (result.merged.get(number, number) for number in row["referenced_works"])
+    return [number for number in dict.fromkeys(current) if number in result.rows]
+
+
+def _row(result: Collected, work: Any) -> dict[str, Any] | None:
+    try:
+        return work_row(work)
+    except UnusableWork as error:
+        result.unusable[work.get("id") if isinstance(work, dict) else None] = error.reason
+        return None
+
+
+def _note_merge(result: Collected, asked: int | None, work: Any) -> None:
+    now = short_id(work["id"])
+    if asked is not None and now is not None and now != asked:
+        result.merged[asked] = now
+
+
+def _years(first: int | None, last: int | None) -> dict[str, str]:
+    if first is None and last is None:
+        return {}
+    if first == last:
+        return {"publication_year": str(first)}
+    return {"publication_year": f"{'' if first is None else first}-{'' if last is None else last}"}
+
+
+def _hundreds(items: Sequence[Any]) -> list[list[Any]]:
+    return [list(items[at : at + MAX_IDS]) for at in range(0, len(items), MAX_IDS)]

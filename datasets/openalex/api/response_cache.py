@@ -1,0 +1,58 @@
+"""Pages of an API, kept on disk: what was paid for once is never asked for again, whatever happens in between."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import orjson
+import zstandard
+
+from ...atomic_files import aside, remove_unfinished
+
+
+class PageStore:
+    """A folder of answers, one file each, found by the request they answer.
+
+    A page appears whole or not at all: it is written beside its place, flushed to the disk, and then renamed. A file
+    that cannot be read back counts as absent.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for below in folder.iterdir():
+            if below.is_dir():
+                remove_unfinished(below)
+
+    def get(self, request: str) -> bytes | None:
+        """Body of the answer to `request` (path and query of its address, without any key), or None."""
+        try:
+            page = orjson.loads(zstandard.decompress(self._place(request).read_bytes()))
+        except (FileNotFoundError, zstandard.ZstdError, orjson.JSONDecodeError):
+            return None
+        return page["body"].encode() if page["request"] == request else None
+
+    def put(self, request: str, body: bytes) -> None:
+        """Keep an answer; on the disk when this returns."""
+        data = zstandard.ZstdCompressor(write_checksum=True).compress(
+            orjson.dumps({"request": request, "body": body.decode()})
+        )
+        with aside(self._place(request), durable=True) as unfinished:
+            unfinished.write_bytes(data)
+
+    def forget(self, request: str) -> None:
+        """Ask for a page again the next time: what is kept is known to be wrong."""
+        self._place(request).unlink(missing_ok=True)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.folder.rglob("*.json.zst"))
+
+    def _place(self, request: str) -> Path:
+        name = hashlib.sha256(request.encode()).hexdigest()
+        return self.folder / name[:2] / f"{name[2:34]}.json.zst"

@@ -1,0 +1,341 @@
+"""Abstracts and reference lists straight from JSON bytes to Arrow columns, for millions of works at a time.
+
+`works.abstract_from_inverted_index` says what an abstract is; the kernels here compute the same from the bytes of the
+JSON without making a Python object per word, and hand back whatever is unusual in them to be read the plain way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from ..jit import kernel
+from .record import LONGEST_ABSTRACT, abstract_from_inverted_index, reference_numbers
+
+# Longest abstract the kernel lays out; OpenAlex has longer ones, very few, and those take the plain way.
+MAX_POSITION = 1 << 16
+# Zeros after the last value: they end every scan, and cover what is read ahead of the place that a scan has reached.
+_GUARD = b"\0" * 16
+_GUARD_SIZE = len(_GUARD)
+
+
+def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
+    """Texts of `abstract_inverted_index` values.
+
+    Parameters
+    ----------
+    indexes : sequence of bytes-like
+        JSON of each value: an object from word to positions, or ``null``. What is not JSON counts as no abstract.
+
+    Returns
+    -------
+    pyarrow string array
+        "" where there is no abstract.
+
+    Raises
+    ------
+    ValueError
+        2 GiB or more of JSON, more than one Arrow column of texts holds.
+
+    Examples
+    --------
+    >>> abstract_texts([b'{"of": [1], "theory": [0], "all": [2]}', b"null"]).to_pylist()
+    ['theory of all', '']
+    """
+    raw, starts, ends = _joined(indexes)
+    head, tail, following = (np.full(MAX_POSITION, -1, np.int32) for _ in range(3))
+    spans = np.empty((2, MAX_POSITION), np.int64)
+    out = np.empty(raw.size, np.uint8)
+    offsets = np.zeros(len(indexes) + 1, np.int32)
+    odd = np.zeros(len(indexes), np.bool_)
+    _lay_out(raw, starts, ends, head, tail, following, spans[0], spans[1], out, offsets[1:], odd)
+    text = out[: offsets[-1]].tobytes()
+    column = pa.StringArray.from_buffers(len(indexes), pa.py_buffer(offsets), pa.py_buffer(text))
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        odd[:] = True
+    if not odd.any():
+        return column
+    plain = {at: abstract_from_inverted_index(_loads(indexes[at])) for at in np.flatnonzero(odd).tolist()}
+    return pa.array([plain[at] if at in plain else column[at].as_py() for at in range(len(indexes))], pa.string())
+
+
+def reference_lists(lists: Sequence[bytes]) -> pa.Array:
+    """Numbers of the works in `referenced_works` values.
+
+    Parameters
+    ----------
+    lists : sequence of bytes-like
+        JSON of each value: an array of OpenAlex ids, or ``null``.
+
+    Returns
+    -------
+    pyarrow list<int64> array
+        Entries that are not work ids are left out, as in `works.reference_numbers`.
+
+    Raises
+    ------
+    ValueError
+        2 GiB or more of JSON; a value that is not JSON.
+
+    Examples
+    --------
+    >>> reference_lists([b'["https://openalex.org/W7", "W12"]', b"null"]).to_pylist()
+    [[7, 12], []]
+    """
+    raw, starts, ends = _joined(lists)
+    numbers = np.empty(raw.size // 4 + 1, np.int64)
+    offsets = np.zeros(len(lists) + 1, np.int32)
+    if not _numbers(raw, starts, ends, numbers, offsets[1:]):
+        return pa.array([reference_numbers(orjson.loads(bytes(value))) for value in lists], pa.list_(pa.int64()))
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(numbers[: offsets[-1]]))
+
+
+def _loads(value: bytes) -> Any:
+    try:
+        return orjson.loads(bytes(value))
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _joined(values: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All values in one array of bytes, with room to look ahead at its end, and where each starts and ends."""
+    lengths = np.fromiter(map(len, map(memoryview, values)), np.int64, len(values))
+    ends = np.cumsum(lengths)
+    if lengths.sum() > np.iinfo(np.int32).max - len(_GUARD):
+        raise ValueError(f"{lengths.sum():,} bytes of JSON in {len(values):,} values; pass less than 2 GiB at a time")
+    return np.frombuffer(b"".join([*values, _GUARD]), np.uint8), ends - lengths, ends
+
+
+@kernel
+def _hex4(raw, i):
+    value = 0
+    for at in range(i, i + 4):
+        c = raw[at]
+        if 48 <= c <= 57:
+            digit = c - 48
+        elif 97 <= c <= 102:
+            digit = c - 87
+        elif 65 <= c <= 70:
+            digit = c - 55
+        else:
+            return -1
+        value = value * 16 + digit
+    return value
+
+
+@kernel
+def _is_space(raw, i):
+    """Whether a UTF-8 sequence at `i` is one that `str.split` takes for a space (or for a line break)."""
+    c, d, e = raw[i], raw[i + 1], raw[i + 2]
+    if c == 0xC2:
+        return d == 0x85 or d == 0xA0
+    if c == 0xE2:
+        return (d == 0x80 and (e <= 0x8A or e == 0xA8 or e == 0xA9 or e == 0xAF)) or (d == 0x81 and e == 0x9F)
+    return (c == 0xE3 and d == 0x80 and e == 0x80) or (c == 0xE1 and d == 0x9A and e == 0x80)
+
+
+@kernel
+def _unescape(raw, begin, end, out, w):
+    """Copy a JSON string without its escapes; the new end, or -1 for an escape that stands for a space or for half a
+    character."""
+    i = begin
+    while i < end:
+        c = raw[i]
+        if c != 92:
+            out[w] = c
+            w += 1
+            i += 1
+            continue
+        c = raw[i + 1]
+        if c == 34 or c == 92 or c == 47:
+            out[w] = c
+            w += 1
+            i += 2
+            continue
+        if c != 117:
+            return -1
+        code = _hex4(raw, i + 2)
+        i += 6
+        if 0xD800 <= code < 0xDC00 and raw[i] == 92 and raw[i + 1] == 117:
+            low = _hex4(raw, i + 2)
+            i += 6
+            if not 0xDC00 <= low < 0xE000:
+                return -1
+            code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
+        if code <= 32 or 0xD800 <= code < 0xE000:
+            return -1
+        start = w
+        if code < 0x80:
+            out[w] = code
+            w += 1
+        elif code < 0x800:
+            out[w] = 0xC0 | (code >> 6)
+            out[w + 1] = 0x80 | (code & 63)
+            w += 2
+        elif code < 0x10000:
+            out[w] = 0xE0 | (code >> 12)
+            out[w + 1] = 0x80 | ((code >> 6) & 63)
+            out[w + 2] = 0x80 | (code & 63)
+            w += 3
+        else:
+            out[w] = 0xF0 | (code >> 18)
+            out[w + 1] = 0x80 | ((code >> 12) & 63)
+            out[w + 2] = 0x80 | ((code >> 6) & 63)
+            out[w + 3] = 0x80 | (code & 63)
+            w += 4
+        if w - start < 4 and code >= 0x80 and _is_space(out, start):
+            return -1
+    return w
+
+
+@kernel
+def _place_words(raw, i, end, head, tail, following, begins, ends):
+    """Chain the words of one index by position; (whether all was usual, last position, most bytes that its text takes).
+
+    One word may stand at many positions, so a text may be longer than the JSON that it comes from.
+    """
+    n = 0
+    top = -1
+    size = 0
+    i += 1
+    while True:
+        while i < end and (raw[i] <= 32 or raw[i] == 44):
+            i += 1
+        if i >= end or raw[i] == 125:
+            return i < end, top, size
+        if raw[i] != 34:
+            return False, top, size
+        i += 1
+        begin = i
+        escaped = False
+        while True:
+            c = raw[i]
+            if c < 93:
+                if c == 34:
+                    break
+                if c <= 32:
+                    return False, top, size
+                if c == 92:
+                    escaped = True
+                    i += 1
+            elif 0xC2 <= c <= 0xE3 and _is_space(raw, i):
+                return False, top, size
+            i += 1
+        if i >= end:
+            return False, top, size
+        # A word with escapes is told from others by a negative end.
+        stop = -i if escaped else i
+        word_bytes = i - begin + 1  # with the space before it; without its escapes a word is never longer
+        i += 1
+        while raw[i] == 58 or (raw[i] <= 32 and i < end):
+            i += 1
+        if raw[i] != 91:
+            return False, top, size
+        i += 1
+        while raw[i] != 93:
+            c = raw[i]
+            if c == 44 or (c <= 32 and i < end):
+                i += 1
+                continue
+            position = 0
+            digits = 0
+            while 48 <= raw[i] <= 57:
+                position = position * 10 + raw[i] - 48
+                i += 1
+                digits += 1
+            if digits == 0 or digits > 9 or position >= head.size or n >= following.size:
+                return False, top, size
+            begins[n], ends[n], following[n] = begin, stop, -1
+            if head[position] < 0:
+                head[position] = n
+            else:
+                following[tail[position]] = n
+            tail[position] = n
+            top = max(top, position)
+            size += word_bytes
+            n += 1
+        i += 1
+
+
+@kernel
+def _lay_out(raw, starts, ends, head, tail, following, word_begins, word_ends, out, out_ends, odd):
+    """Write the texts one after the other; `odd` marks unusual records, and those that `out` has no room for."""
+    w = 0
+    for record in range(starts.size):
+        begin = w
+        usual = True
+        if raw[starts[record]] == 123:
+            usual, top, size = _place_words(
+                raw, starts[record], ends[record], head, tail, following, word_begins, word_ends
+            )
+            usual = usual and size <= min(LONGEST_ABSTRACT, out.size - _GUARD_SIZE - w)
+            for position in range(top + 1):
+                word = head[position]
+                head[position] = -1
+                while usual and word >= 0:
+                    first, stop = word_begins[word], word_ends[word]
+                    if stop != first:
+                        if w > begin:
+                            out[w] = 32
+                            w += 1
+                        if stop >= 0:
+                            for at in range(first, stop):
+                                out[w] = raw[at]
+                                w += 1
+                        else:
+                            w = _unescape(raw, first, -stop, out, w)
+                            usual = w >= 0
+                    word = following[word]
+        else:
+            usual = raw[starts[record]] == 110
+        if not usual:
+            w = begin
+        odd[record] = not usual
+        out_ends[record] = w
+
+
+@kernel
+def _numbers(raw, starts, ends, numbers, out_ends):
+    """The number after the ``W`` of every id; False at the first entry that is not a plain OpenAlex work id."""
+    n = 0
+    for record in range(starts.size):
+        i, end = starts[record], ends[record]
+        if raw[i] == 91:
+            i += 1
+            while True:
+                while i < end and (raw[i] <= 32 or raw[i] == 44):
+                    i += 1
+                if i >= end:
+                    return False
+                if raw[i] == 93:
+                    break
+                if raw[i] != 34:
+                    return False
+                i += 1
+                begin = i
+                while raw[i] != 34:
+                    if raw[i] == 92 or i >= end:
+                        return False
+                    if raw[i] == 47:
+                        begin = i + 1
+                    i += 1
+                if (raw[begin] != 87 and raw[begin] != 119) or not 2 <= i - begin <= 19:
+                    return False
+                number = 0
+                for at in range(begin + 1, i):
+                    if not 48 <= raw[at] <= 57:
+                        return False
+                    number = number * 10 + (raw[at] - 48)
+                numbers[n] = number
+                n += 1
+                i += 1
+        elif raw[i] != 110:
+            return False
+        out_ends[record] = n
+    return True

@@ -1,0 +1,89 @@
+"""Work ids that OpenAlex has given up: merged into another work, or deleted."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .decode import BadInput
+from .fast_gzip import read_gzip
+from .record import short_id
+
+DELETED_WORK = 4285719527
+"""The work that OpenAlex merges deleted works into."""
+
+
+@dataclass(frozen=True)
+class RetiredIds:
+    """Ids and what became of them.
+
+    Parameters
+    ----------
+    ids : int64 array (R,)
+        Sorted, without repeats.
+    into : int64 array (R,)
+        Where each went, chains followed to their end; -1 for a deleted work.
+    """
+
+    ids: np.ndarray
+    into: np.ndarray
+
+    @classmethod
+    def of(cls, pairs: dict[int, int]) -> RetiredIds:
+        """From id -> id it was merged into (-1, or `DELETED_WORK`: deleted).
+
+        Examples
+        --------
+        >>> RetiredIds.of({1: 2, 2: 3, 9: -1}).current(np.array([1, 2, 3, 9]))
+        array([ 3,  3,  3, -1])
+        """
+        final = {}
+        for start in pairs:
+            seen, at = {start}, pairs[start]
+            while at in pairs and at not in seen:
+                seen.add(at)
+                at = pairs[at]
+            # A circle has no survivor.
+            final[start] = -1 if at in seen or at == DELETED_WORK else at
+        ids = np.array(sorted(final), np.int64)
+        return cls(ids, np.array([final[number] for number in ids.tolist()], np.int64))
+
+    def contains(self, ids: np.ndarray) -> np.ndarray:
+        """Which of `ids` are retired, bool, same shape."""
+        return np.isin(ids, self.ids)
+
+    def current(self, ids: np.ndarray) -> np.ndarray:
+        """`ids` with merged ones replaced by the work they went into, and deleted ones by -1."""
+        if not self.ids.size:
+            return ids
+        place = np.minimum(np.searchsorted(self.ids, ids), self.ids.size - 1)
+        return np.where(self.ids[place] == ids, self.into[place], ids)
+
+
+def retired_ids(works: Path) -> RetiredIds:
+    """Retired ids of a snapshot: CSV files below ``merged_ids/works`` and ``deleted_ids/works`` next to its works.
+
+    The files have a column ``id`` and, where works were merged, ``merge_into_id``; they may be gzipped.
+
+    Raises
+    ------
+    BadInput
+        For a file without a column ``id``.
+    """
+    pairs: dict[int, int] = {}
+    for above in (works.parent, works.parent.parent):
+        for kind in ("merged_ids", "deleted_ids"):
+            for path in sorted((above / kind / works.name).glob("*.csv*")):
+                text = (read_gzip(path) if path.suffix == ".gz" else path.read_bytes()).decode()
+                rows = csv.DictReader(io.StringIO(text))
+                if "id" not in (rows.fieldnames or ()):
+                    raise BadInput(f"{path} has no column id, only {rows.fieldnames}; remove it or fetch it again")
+                for row in rows:
+                    number, into = short_id(row["id"]), short_id(row.get("merge_into_id"))
+                    if number is not None:
+                        pairs[number] = -1 if into is None else into
+    return RetiredIds.of(pairs)

@@ -1,0 +1,264 @@
+"""An OpenAlex works snapshot on disk: its parts, its manifest, and the works in a part, every record accounted for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from ..progress import reading_bar
+from .decode import BadInput, decode_block
+from .fast_gzip import DAMAGED_ARCHIVE, gzip_blocks
+from .merged_ids import retired_ids
+from .parquet_works import parquet_batches
+from .record import WORKS_SCHEMA
+from .works_table import WorksTable
+
+__all__ = ["BadInput", "Part", "parts_of", "read_part", "read_works", "works_folder"]
+
+BLOCK_BYTES = 1 << 20
+NAMES = ("*.gz", "*.jsonl", "*.json", "*.parquet")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a snapshot.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Path below the works folder, such as ``updated_date=2026-01-31/part_0003.gz``.
+    size : int
+        Bytes on disk.
+    records : int or None
+        How many records the manifest says it has.
+    """
+
+    path: Path
+    name: str
+    size: int
+    records: int | None = None
+
+
+def works_folder(folder: Path) -> Path:
+    """Folder of the works inside a snapshot, given it or one above it (``data``, ``data/jsonl``, ...).
+
+    A snapshot may hold the same works twice, as JSON lines and as parquet; then the JSON lines are taken.
+
+    Raises
+    ------
+    BadInput
+        If the folder is missing or is a file.
+    """
+    if not folder.exists():
+        raise BadInput(f"no folder {folder}; give the folder of an OpenAlex works snapshot")
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is a file; give the folder that holds it")
+    inside = ("works", "jsonl/works", "data/works", "data/jsonl/works", "parquet/works", "data/parquet/works")
+    return next((folder / below for below in inside if (folder / below).is_dir()), folder)
+
+
+def parts_of(folder: Path, *, skip_bad: bool = False, dropped: Counter[str] | None = None) -> list[Part]:
+    """Parts of a snapshot, in a fixed order, oldest ``updated_date`` first, checked against the manifest if it has one.
+
+    Parameters
+    ----------
+    folder : Path
+        As in `works_folder`.
+    skip_bad : bool
+        Count parts that the manifest lists but that are not there (``missing_file``) instead of stopping.
+    dropped : Counter, optional
+        Where they are counted.
+
+    Raises
+    ------
+    BadInput
+        No folder, no works in it, a part missing, or a part of another size than the manifest says.
+    """
+    folder = works_folder(folder)
+    found = {path for name in NAMES for path in folder.rglob(name) if path.is_file() and path.name != "manifest.json"}
+    if not found:
+        raise BadInput(f"no works in {folder}: looked for {', '.join(NAMES)} below it")
+    listed = _manifest(folder)
+    parts = []
+    for path in sorted(found):
+        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+        length, records = listed.pop(name, (None, None))
+        if length is not None and length != size and not skip_bad:
+            raise BadInput(
+                f"{path} has {size:,} bytes, its manifest says {length:,}; fetch it again, or pass --skip-bad to read "
+                "what is there"
+            )
+        parts.append(Part(path, name, size, records))
+    if listed and not skip_bad:
+        raise BadInput(
+            f"{len(listed)} of the parts in the manifest of {folder} are missing, the first is {min(listed)}; fetch "
+            "them, or pass --skip-bad to go on without"
+        )
+    if listed and dropped is not None:
+        dropped["missing_file"] += len(listed)
+    return parts
+
+
+def read_part(
+    part: Part, dropped: Counter[str], *, skip_bad: bool = False, advance: Callable[[int, int], object] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Stream the works of a part, a batch of about a megabyte of JSON at a time.
+
+    Parameters
+    ----------
+    part : Part
+    dropped : Counter
+        Counts records that are not in the batches, by reason.
+    skip_bad : bool
+        Count damage instead of stopping.
+    advance : callable, optional
+        Called with (bytes of the file, works) read since the last call.
+
+    Raises
+    ------
+    BadInput
+        Damage, or fewer or more records than the manifest says, unless `skip_bad`.
+    """
+    before, rows, done = dropped.total(), 0, 0
+    batches = parquet_batches(part.path, dropped, skip_bad) if part.path.suffix == ".parquet" else None
+    for batch, position in batches or _json_batches(part, dropped, skip_bad):
+        rows += len(batch)
+        if advance is not None:
+            advance(position - done, len(batch))
+            done = position
+        yield batch
+    records = rows + dropped.total() - before
+    if part.records is not None and records != part.records:
+        if not skip_bad:
+            raise BadInput(
+                f"{part.path} holds {records:,} records, its manifest says {part.records:,}; fetch it again, or pass "
+                "--skip-bad to keep what is there"
+            )
+        dropped["missing_record" if records < part.records else "unlisted_record"] += abs(part.records - records)
+    if advance is not None:
+        advance(part.size - done, 0)
+
+
+def read_works(folder: Path, *, skip_bad: bool = False, progress: bool = True) -> tuple[pa.Table, Counter[str]]:
+    """Read every work of a snapshot into memory; for one that is larger than that see `shards.convert`.
+
+    Parameters
+    ----------
+    folder : Path
+        ``works/`` of a snapshot, or a folder above it.
+    skip_bad : bool
+        What to do with damage (a truncated gzip, a line that is not JSON, a work without id): stop with a message
+        that names file and line, or drop the record and count it.
+    progress : bool
+        Whether to draw a progress bar over the compressed bytes.
+
+    Returns
+    -------
+    works : pyarrow.Table with `WORKS_SCHEMA`, one row per work id: the last of those with the same id
+    dropped : Counter
+        Reason -> number of records that are not in the table. ``len(works) + dropped.total()`` is the number read.
+
+    Raises
+    ------
+    BadInput
+    """
+    dropped: Counter[str] = Counter()
+    parts = parts_of(folder, skip_bad=skip_bad, dropped=dropped)
+    batches: list[pa.RecordBatch] = []
+    with reading_bar(sum(part.size for part in parts), progress) as advance:
+        for part in parts:
+            batches += read_part(part, dropped, skip_bad=skip_bad, advance=advance)
+    works = WorksTable.of_table(pa.Table.from_batches(batches, WORKS_SCHEMA))
+    works = works.without_repeats(dropped).without_retired(retired_ids(works_folder(folder)), dropped)
+    if not works.num_rows:
+        raise BadInput(f"no usable work in {folder}: {dict(+dropped) or 'the files are empty'}")
+    return works.to_table(), +dropped
+
+
+def _json_batches(part: Part, dropped: Counter[str], skip_bad: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Batches with the position in the file after each. A damaged archive ends the part, never silently."""
+    done, rest = 0, b""
+    with part.path.open("rb") as raw:
+        try:
+            for block in _blocks(part, raw):
+                whole, rest = _whole_lines(rest + block)
+                if whole:
+                    yield _decoded(whole, part, done, dropped, skip_bad), raw.tell()
+                    done += len(whole)
+        except DAMAGED_ARCHIVE as error:
+            if not skip_bad:
+                raise BadInput(
+                    f"{part.path} is damaged after line {_lines_before(part, done)} ({error}); fetch it again, or pass "
+                    "--skip-bad to keep the lines before the damage"
+                ) from error
+            dropped["damaged_file"] += 1
+            return
+        if rest:
+            yield _decoded(rest, part, done, dropped, skip_bad), raw.tell()
+
+
+def _decoded(whole: bytes, part: Part, done: int, dropped: Counter[str], skip_bad: bool) -> pa.RecordBatch:
+    try:
+        return decode_block(whole, str(part.path), 1, dropped, skip_bad=skip_bad)
+    except BadInput:
+        # Lines are only counted for a message: counting them all along costs four per cent.
+        return decode_block(whole, str(part.path), 1 + _lines_before(part, done), dropped, skip_bad=skip_bad)
+
+
+def _lines_before(part: Part, position: int) -> int:
+    lines = 0
+    with part.path.open("rb") as raw:
+        blocks = _blocks(part, raw)
+        while position > 0:
+            block = next(blocks)
+            lines += block[:position].count(b"\n")
+            position -= len(block)
+    return lines
+
+
+def _blocks(part: Part, stream: BinaryIO) -> Iterator[bytes]:
+    return gzip_blocks(stream, BLOCK_BYTES) if part.path.suffix == ".gz" else _plain_blocks(stream)
+
+
+def _plain_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    while block := stream.read(BLOCK_BYTES):
+        yield block
+
+
+def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
+    cut = data.rfind(b"\n") + 1
+    return data[:cut], data[cut:]
+
+
+def _manifest(folder: Path) -> dict[str, tuple[int | None, int | None]]:
+    """Part name -> (bytes, records) out of ``manifest`` in the works folder, or ``manifest.json`` in it or above it."""
+    for path in (folder / "manifest", folder / "manifest.json", folder.parent / "manifest.json"):
+        if path.is_file():
+            try:
+                return dict(_entries(json.loads(path.read_bytes()), folder.name))
+            except ValueError as error:
+                raise BadInput(f"{path} is not JSON ({error}); fetch it again or remove it") from error
+    return {}
+
+
+def _entries(node: Any, entity: str) -> Iterator[tuple[str, tuple[int | None, int | None]]]:
+    """Entries of a Redshift-style manifest, wherever they stand in it; those of other entities are left out."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _entries(item, entity)
+    elif isinstance(node, dict) and isinstance(node.get("url"), str):
+        url, meta = node["url"], node["meta"] if isinstance(node.get("meta"), dict) else node
+        if f"/{entity}/" in url:
+            yield url.split(f"/{entity}/", 1)[1], (meta.get("content_length"), meta.get("record_count"))
+        elif "://" not in url:
+            yield url, (meta.get("content_length"), meta.get("record_count"))
+    elif isinstance(node, dict):
+        for value in node.values():
+            yield from _entries(value, entity)

@@ -1,0 +1,237 @@
+"""`WorksTable`: the works of a source, one row each; narrow columns in memory, texts read when they are asked for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.compute import MatchSubstringOptions, SetLookupOptions, call_function
+
+from ..atomic_files import aside, remove_unfinished
+from .decode import BadInput
+from .merged_ids import RetiredIds
+from .record import WORKS_SCHEMA
+
+WRITTEN_FROM = "scisci_gym.written_from"
+"""Key of the parquet metadata that marks a shard of a works table: JSON of what it was made from."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorksTable:
+    """Rows of the works table, held in memory or in parquet shards, without those that were taken out.
+
+    Make one with `of_table` or `of_shards`. Row ``p`` of every method's result is the same work: node ``p`` of the
+    citation graph.
+
+    Parameters
+    ----------
+    pieces : tuple of pyarrow.Table or Path
+    kept : tuple of int64 array or None
+        Rows of each piece that are in; None for all.
+    work_id : int64 array (N,)
+    year : int32 array (N,)
+    retired : RetiredIds or None
+        Ids to replace in reference lists.
+    """
+
+    pieces: tuple[pa.Table | Path, ...]
+    kept: tuple[np.ndarray | None, ...]
+    work_id: np.ndarray
+    year: np.ndarray
+    retired: RetiredIds | None = None
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> WorksTable:
+        """From a table with `WORKS_SCHEMA`."""
+        return cls._of((table,))
+
+    @classmethod
+    def of_shards(cls, shards: Sequence[Path]) -> WorksTable:
+        """From parquet files with `WORKS_SCHEMA`."""
+        return cls._of(tuple(shards))
+
+    @classmethod
+    def _of(cls, pieces: tuple[pa.Table | Path, ...]) -> WorksTable:
+        ids, years = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        for piece in pieces:
+            narrow = _columns(piece, ["work_id", "publication_year"])
+            ids.append(narrow["work_id"].to_numpy())
+            years.append(narrow["publication_year"].to_numpy())
+        return cls(pieces, (None,) * len(pieces), np.concatenate(ids), np.concatenate(years))
+
+    @property
+    def num_rows(self) -> int:
+        """Number of works, N."""
+        return self.work_id.size
+
+    def without_repeats(self, dropped: Counter[str]) -> WorksTable:
+        """Keep the last row of each id: a snapshot that was kept up to date holds older versions before newer ones."""
+        order = np.argsort(self.work_id, kind="stable")
+        ids = self.work_id[order]
+        repeated = order[:-1][ids[1:] == ids[:-1]]
+        dropped["repeated_id"] += repeated.size
+        keep = np.ones(self.num_rows, bool)
+        keep[repeated] = False
+        return self._where(keep)
+
+    def without_retired(self, retired: RetiredIds, dropped: Counter[str]) -> WorksTable:
+        """Leave out works that were merged away or deleted, and follow merges in everybody's references."""
+        gone = retired.contains(self.work_id)
+        deleted = gone & (retired.current(self.work_id) < 0)
+        dropped["deleted_id"] += int(deleted.sum())
+        dropped["merged_id"] += int((gone & ~deleted).sum())
+        return replace(self._where(~gone), retired=retired if retired.ids.size else None)
+
+    def _where(self, keep: np.ndarray) -> WorksTable:
+        if keep.all():
+            return self
+        kept, at = [], 0
+        for piece, rows in zip(self.pieces, self.kept, strict=True):
+            length = _length(piece) if rows is None else rows.size
+            mine = keep[at : at + length]
+            at += length
+            kept.append(rows if mine.all() else np.flatnonzero(mine) if rows is None else rows[mine])
+        return replace(self, kept=tuple(kept), work_id=self.work_id[keep], year=self.year[keep])
+
+    def scan(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Columns of all works, piece after piece, in order."""
+        for piece, rows in zip(self.pieces, self.kept, strict=True):
+            if rows is None:
+                yield _columns(piece, columns)
+            else:
+                yield _take(piece, rows, columns)
+
+    def column(self, name: str) -> np.ndarray:
+        """A numeric or boolean column, array (N,)."""
+        parts = [piece[name].to_numpy() for piece in self.scan([name])]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def categories(self, name: str) -> pa.DictionaryArray:
+        """A text column with few different values, as a dictionary array (N,)."""
+        parts = [piece[name].combine_chunks().dictionary_encode() for piece in self.scan([name])]
+        return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
+
+    def is_empty(self, name: str) -> np.ndarray:
+        """Where a text column is "", bool (N,)."""
+        return self._test(
+            name,
+            lambda values: call_function("equal", [call_function("binary_length", [values]), pa.scalar(0, pa.int32())]),
+        )
+
+    def is_in(self, name: str, values: Sequence[str]) -> np.ndarray:
+        """Where a text column is one of `values`, bool (N,)."""
+        wanted = pa.array(values, pa.string())
+        return self._test(name, lambda column: call_function("is_in", [column], SetLookupOptions(wanted)))
+
+    def matches(self, name: str, pattern: str) -> np.ndarray:
+        """Where a text column has a match of a regular expression (RE2), bool (N,)."""
+        return self._test(
+            name, lambda column: call_function("match_substring_regex", [column], MatchSubstringOptions(pattern))
+        )
+
+    def _test(self, name: str, test) -> np.ndarray:
+        parts = [test(piece[name]).to_numpy() for piece in self.scan([name])]
+        return np.concatenate(parts) if parts else np.empty(0, bool)
+
+    def references(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """``(number of references of each work, ids of the cited works)`` of one piece after the other."""
+        for piece in self.scan(["referenced_works"]):
+            lists = piece["referenced_works"].combine_chunks()
+            cited = lists.flatten().to_numpy()
+            yield lists.value_lengths().to_numpy(), cited if self.retired is None else self.retired.current(cited)
+
+    def rows(self, positions: np.ndarray, columns: list[str] | None = None) -> pa.Table:
+        """The works at `positions`, in that order, read from where they lie."""
+        order = np.argsort(positions, kind="stable")
+        wanted = positions[order]
+        columns = columns or WORKS_SCHEMA.names
+        found, at = [], 0
+        for piece, rows in zip(self.pieces, self.kept, strict=True):
+            length = _length(piece) if rows is None else rows.size
+            local = wanted[np.searchsorted(wanted, at) : np.searchsorted(wanted, at + length)] - at
+            at += length
+            if local.size:
+                found.append(_take(piece, local if rows is None else rows[local], columns))
+        if not found:
+            return pa.schema([WORKS_SCHEMA.field(name) for name in columns]).empty_table()
+        back = np.empty(order.size, np.int64)
+        back[order] = np.arange(order.size)
+        return pa.concat_tables(found).take(pa.array(back))
+
+    def to_table(self) -> pa.Table:
+        """Everything in memory, merges in the references carried out."""
+        table = pa.concat_tables(self.scan(WORKS_SCHEMA.names)) if self.pieces else WORKS_SCHEMA.empty_table()
+        if self.retired is None:
+            return table
+        at = WORKS_SCHEMA.get_field_index("referenced_works")
+        lists = []
+        for lengths, cited in self.references():
+            alive = cited >= 0
+            owner = np.repeat(np.arange(lengths.size), lengths)[alive]
+            offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=lengths.size))])
+            lists.append(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(cited[alive])))
+        return table.set_column(at, WORKS_SCHEMA.field(at), pa.chunked_array(lists))
+
+
+def _length(piece: pa.Table | Path) -> int:
+    return pq.read_metadata(piece).num_rows if isinstance(piece, Path) else piece.num_rows
+
+
+def _columns(piece: pa.Table | Path, columns: list[str]) -> pa.Table:
+    return pq.read_table(piece, columns=columns) if isinstance(piece, Path) else piece.select(columns)
+
+
+def _take(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> pa.Table:
+    """Rows of a piece by ascending position; of a shard only the row groups that hold one are read."""
+    if not isinstance(piece, Path):
+        return piece.select(columns).take(pa.array(rows))
+    shard, found, at = pq.ParquetFile(piece), [], 0
+    for group in range(shard.num_row_groups):
+        length = shard.metadata.row_group(group).num_rows
+        local = rows[np.searchsorted(rows, at) : np.searchsorted(rows, at + length)] - at
+        at += length
+        if local.size:
+            found.append(shard.read_row_group(group, columns=columns).take(pa.array(local)))
+    return pa.concat_tables(found) if found else shard.schema_arrow.empty_table().select(columns)
+
+
+def write_works(works: WorksTable, folder: Path) -> Path:
+    """Write a works table that is in memory as one parquet shard below `folder`; its path.
+
+    Raises
+    ------
+    BadInput
+        If a file that no build has written stands there.
+    """
+    shard = folder / "part-00000.parquet"
+    refuse_foreign_shards(folder)
+    remove_unfinished(folder)
+    table = works.to_table()
+    with aside(shard) as unfinished:
+        pq.write_table(table.replace_schema_metadata({WRITTEN_FROM: "{}"}), unfinished, compression="zstd")
+    return shard
+
+
+def written_from(shard: Path) -> dict[str, Any] | None:
+    """What a shard of a works table says it was made from; None for a file that is no such shard, or none at all."""
+    try:
+        return json.loads((pq.read_metadata(shard).metadata or {})[WRITTEN_FROM.encode()])
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError):
+        return None
+
+
+def refuse_foreign_shards(folder: Path) -> None:
+    """Raise `BadInput` if a file in `folder` has the name of a shard but was not written as one."""
+    for shard in sorted(folder.glob("part-*.parquet")):
+        if written_from(shard) is None:
+            raise BadInput(
+                f"{shard} was not written by a build, or by one of an earlier version, and works would take its "
+                "place; move it away, or choose another --out"
+            )

@@ -1,0 +1,235 @@
+"""A made-up literature whose labels come out of its citation graph and whose wording tells a known amount about them.
+
+Three steps, each driven by one seed:
+
+1. *Citations.* Every year some focal papers appear. Each builds on a niche of older, little-cited papers and has a
+   temper: papers that cite a *breaking* one do not cite its niche, papers that cite a *building* one cite the niche as
+   well, a *plain* one stands on classics that everybody cites. Nothing else distinguishes them.
+2. *Labels* are the CD index of that graph, with the window and the cuts of the label rules. The temper is forgotten.
+3. *Wording.* Each abstract has a style, which equals the paper's label with probability `fidelity` and is one of the
+   other two otherwise. The style decides which cue words are frequent. Topic, filler, title, venue, team and date are
+   drawn without looking at the label, so a reader who identifies the style perfectly is right with probability
+   `fidelity`: that is the ceiling, `style_from_text` attains it, and no reader can beat it but by luck.
+
+Works come in OpenAlex shape, so the corpus takes the same road as real data.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..graph.citation_graph import CitationGraph
+from ..labels.eligibility import LabelRules
+from ..labels.graph_labels import graph_labels
+from ..paper import DISRUPTION_LABELS
+from .wording import FIELDS, FILLER, TOPICS, cue_words
+
+CUE_SHARE, TOPIC_SHARE = 0.45, 0.15
+OWN_CUE = 0.95
+FIRST_WORK = 7_000_000_001
+BREAKING, BUILDING, PLAIN = range(3)
+# Plain papers are never short of citations, the others lose some at the cuts: these shares even the labels out.
+TEMPERS = (0.37, 0.37, 0.26)
+NICHE, SETTLED = 6, 6
+
+
+@dataclass(frozen=True)
+class SyntheticCorpus:
+    """Parameters of the corpus.
+
+    Parameters
+    ----------
+    papers : int >= 1000
+        Papers over all years; about a fifth can carry a label.
+    seed : int >= 0
+    first_year, years : int
+        The literature runs for `years` years.
+    fidelity : float in (1/3, 1]
+        Probability that the wording's style is the label: the best reachable accuracy.
+    words : int >= 10
+        Words of an abstract.
+    """
+
+    papers: int = 15_000
+    seed: int = 0
+    first_year: int = 1988
+    years: int = 32
+    fidelity: float = 0.8
+    words: int = 36
+
+    def __post_init__(self) -> None:
+        limits = {"papers": 1000, "seed": 0, "years": 14, "words": 10}
+        for name, low in limits.items():
+            if getattr(self, name) < low:
+                raise ValueError(f"{name} of a synthetic corpus must be at least {low}, got {getattr(self, name)!r}")
+        if not 1 / 3 < self.fidelity <= 1:
+            raise ValueError(f"fidelity must be in (1/3, 1], got {self.fidelity!r}")
+
+
+def write_synthetic_works(folder: Path, corpus: SyntheticCorpus, rules: LabelRules) -> Path:
+    """Write the corpus below `folder` in OpenAlex snapshot layout and return the ``works`` folder.
+
+    The same parameters give the same bytes.
+    """
+    works = synthetic_works(corpus, rules)
+    part = folder / "works" / f"updated_date={corpus.first_year + corpus.years}-01-01" / "part_0000.gz"
+    part.parent.mkdir(parents=True, exist_ok=True)
+    with part.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=3, mtime=0) as stream:
+        for work in works:
+            stream.write(json.dumps(work, separators=(",", ":")).encode() + b"\n")
+    size = part.stat().st_size
+    entry = {"url": f"{part.parent.name}/{part.name}", "meta": {"content_length": size, "record_count": len(works)}}
+    manifest = {"entries": [entry], "meta": {"record_count": len(works)}}
+    (folder / "works" / "manifest").write_text(json.dumps(manifest, indent=1) + "\n")
+    return folder / "works"
+
+
+def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str, Any]]:
+    """All works of the corpus as OpenAlex work objects, oldest first."""
+    rng = np.random.default_rng([corpus.seed, 0])
+    years, references = _grow_citations(corpus, rng)
+    citing = np.repeat(np.arange(len(years)), [len(cited) for cited in references])
+    graph = CitationGraph.from_edges(citing, np.array([c for cited in references for c in cited]), years)
+    field_of = rng.integers(len(FIELDS), size=len(years))
+    labels = graph_labels(graph, rules, field_of).disruption.tolist()
+    cited_by = np.bincount(graph_cited(references), minlength=len(years))
+    writer = _Writer(corpus, np.random.default_rng([corpus.seed, 1]))
+    return [
+        writer.work(
+            paper, int(years[paper]), int(field_of[paper]), labels[paper], references[paper], int(cited_by[paper])
+        )
+        for paper in range(len(years))
+    ]
+
+
+def graph_cited(references: Sequence[Sequence[int]]) -> np.ndarray:
+    """Every cited position, once for each citation."""
+    return np.fromiter((cited for row in references for cited in row), dtype=np.int64)
+
+
+def _grow_citations(corpus: SyntheticCorpus, rng: np.random.Generator) -> tuple[np.ndarray, list[list[int]]]:
+    """Years (N,) and reference lists (N) of the literature; every reference is to an earlier year."""
+    per_year = np.full(corpus.years, corpus.papers // corpus.years)
+    per_year[: corpus.papers % corpus.years] += 1
+    years = corpus.first_year + np.repeat(np.arange(corpus.years), per_year)
+    starts = np.concatenate([[0], np.cumsum(per_year)])
+    references: list[list[int]] = [[] for _ in years]
+    temper = rng.choice(3, size=len(years), p=TEMPERS)
+    niche: dict[int, list[int]] = {}
+    is_focal = np.zeros(len(years), dtype=bool)
+    classics = np.arange(starts[1] // 4)
+    live: list[int] = []
+    for index in range(corpus.years):
+        newcomers = np.arange(starts[index], starts[index + 1])
+        live = [focal for focal in live if years[focal] >= corpus.first_year + index - 5]
+        for paper in newcomers:
+            references[paper] = _references(int(paper), live, niche, temper, classics, int(starts[index]), rng)
+        # Before that the literature is too thin for niches apart from each other.
+        if index >= SETTLED:
+            for focal in rng.choice(newcomers, size=len(newcomers) // 3, replace=False).tolist():
+                old = np.arange(starts[max(0, index - 12)], starts[index])
+                pool = classics if temper[focal] == PLAIN else old[~is_focal[old]]
+                niche[focal] = sorted(rng.choice(pool, size=NICHE, replace=False).tolist())
+                references[focal] = niche[focal]
+                is_focal[focal] = True
+                live.append(focal)
+    return years, references
+
+
+def _references(paper, live, niche, temper, classics, before, rng) -> list[int]:
+    """Reference list of an ordinary paper: three live focal papers, their niches if their temper asks, one classic."""
+    cited: set[int] = set()
+    if live:
+        for focal in rng.choice(live, size=min(3, len(live)), replace=False).tolist():
+            cited.add(focal)
+            if temper[focal] == BUILDING or (temper[focal] == PLAIN and rng.random() < 0.5):
+                cited.update(rng.choice(niche[focal], size=2, replace=False).tolist())
+    if before > 0:
+        cited.update(rng.choice(classics, size=2, replace=False).tolist() if paper >= len(classics) else [])
+    return sorted(cited - {paper})
+
+
+class _Writer:
+    """Dresses a node of the graph up as an OpenAlex work."""
+
+    def __init__(self, corpus: SyntheticCorpus, rng: np.random.Generator):
+        self.corpus, self.rng, self.cues = corpus, rng, cue_words()
+
+    def work(self, paper: int, year: int, field: int, label: str, references: list[int], cited_by: int) -> dict:
+        style = self._style(label)
+        title = " ".join(self.rng.choice(TOPICS[field], size=5, replace=False).tolist()).capitalize()
+        day = int(self.rng.integers(365))
+        date = np.datetime64(f"{year}-01-01") + day
+        venue = int(self.rng.integers(6))
+        index: dict[str, list[int]] = {}
+        for position, word in enumerate(self._abstract(style, field)):
+            index.setdefault(word, []).append(position)
+        return {
+            "id": f"https://openalex.org/W{FIRST_WORK + paper}",
+            "doi": f"https://doi.org/10.5555/scisci.{self.corpus.seed}.{paper}",
+            "title": title,
+            "publication_year": year,
+            "publication_date": str(date),
+            "language": "en",
+            "type": "article",
+            "is_retracted": False,
+            "is_paratext": False,
+            "primary_location": {
+                "source": {
+                    "id": f"https://openalex.org/S{8_000_000_000 + field * 100 + venue}",
+                    "display_name": f"Annals of {FIELDS[field]} {venue + 1}",
+                }
+            },
+            "primary_topic": {"field": {"display_name": FIELDS[field]}},
+            "authorships": [{}] * int(1 + self.rng.poisson(2)),
+            "cited_by_count": cited_by,
+            "referenced_works": [f"https://openalex.org/W{FIRST_WORK + cited}" for cited in references],
+            "abstract_inverted_index": index,
+        }
+
+    def _style(self, label: str) -> int:
+        if not label:
+            return int(self.rng.integers(3))
+        truth = DISRUPTION_LABELS.index(label)
+        if self.rng.random() < self.corpus.fidelity:
+            return truth
+        return (truth + 1 + int(self.rng.integers(2))) % 3
+
+    def _abstract(self, style: int, field: int) -> list[str]:
+        kinds = self.rng.choice(3, size=self.corpus.words, p=[CUE_SHARE, TOPIC_SHARE, 1 - CUE_SHARE - TOPIC_SHARE])
+        words = []
+        for kind in kinds.tolist():
+            if kind == 0:
+                own = self.rng.random() < OWN_CUE
+                speaker = style if own else (style + 1 + int(self.rng.integers(2))) % 3
+                words.append(self.cues[speaker][int(self.rng.integers(len(self.cues[speaker])))])
+            else:
+                pool = TOPICS[field] if kind == 1 else FILLER
+                words.append(pool[self.rng.integers(len(pool))])
+        return words
+
+
+def style_from_text(text: str) -> str:
+    """The label that the wording of a synthetic abstract points to: maximum likelihood over the cue words.
+
+    This is the Bayes rule of the corpus as long as no label is `fidelity` / ((1 - `fidelity`) / 2) times as common as
+    another, eight times at the default. Ties go to the first label in `DISRUPTION_LABELS`.
+
+    Examples
+    --------
+    >>> style_from_text(" ".join(cue_words()[1]))
+    'consolidating'
+    """
+    cues, words = cue_words(), text.lower().split()
+    counts = [sum(word in own for word in words) for own in cues]
+    own, other = math.log(OWN_CUE), math.log((1 - OWN_CUE) / 2)
+    scores = [count * own + (sum(counts) - count) * other for count in counts]
+    return DISRUPTION_LABELS[scores.index(max(scores))]

@@ -1,0 +1,1 @@
+"""The model: reading it, adapters, sampling, training, checkpoints. Nothing here knows the protocol."""

@@ -1,0 +1,281 @@
+"""Checkpoints on disk: safetensors and JSON, written so that a crash leaves either the old one or the new one.
+
+A checkpoint is a folder that is also a peft adapter::
+
+    {root}/{session}_train_{seq}/weights|sampler_weights/{name}/
+        adapter_model.safetensors   peft names and layout
+        adapter_config.json         peft's configuration
+        optimizer.safetensors       AdamW's moments (training checkpoints only)
+        checkpoint.json             everything else
+
+The base model's folder is kept twice: relative to the checkpoint, for a run that is moved whole, and absolute, for a
+checkpoint that is moved by itself.
+"""
+
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..errors import RequestError
+from ..folders import OwnFolder, new_folder, remove_unowned, restore_all
+from .adapters import AdapterWeights
+from .devices import Quantization
+from .lora import ALPHA, LoraSpec
+
+KINDS = ("weights", "sampler_weights")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")
+WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
+"""What peft reads."""
+_PEFT_PREFIX = "base_model.model."
+
+
+@dataclass(frozen=True)
+class CheckpointPath:
+    """``tinker://{model_id}/{kind}/{name}``."""
+
+    model_id: str
+    kind: str
+    name: str
+
+    @classmethod
+    def parse(cls, path: str) -> "CheckpointPath":
+        """Parse and check a path; its parts cannot leave the checkpoint folder."""
+        parts = path.removeprefix("tinker://").split("/")
+        if not path.startswith("tinker://") or len(parts) != 3 or parts[1] not in KINDS:
+            raise RequestError(
+                f"checkpoint path {path!r} is not of the form tinker://<model id>/weights|sampler_weights/<name>"
+            )
+        check_name(parts[0].replace(":", "_"), "the model id of a checkpoint path")
+        check_name(parts[2], "the name of a checkpoint")
+        return cls(*parts)
+
+    def __str__(self) -> str:
+        return f"tinker://{self.model_id}/{self.kind}/{self.name}"
+
+
+def check_name(name: str, what: str) -> str:
+    """Refuse a name from the wire that could be anything but a plain file name."""
+    if not _NAME.fullmatch(name):
+        raise RequestError(
+            f"{what} is {name!r}; use letters, digits and _ . + = @ - (no slash, no dot first, 200 characters at most)"
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """`checkpoint.json`.
+
+    Parameters
+    ----------
+    base_model
+        What the client called it.
+    lora
+        Its `kind` is the kind of adapter.
+    quantize
+        The base model's number format in training.
+    base_path
+        The base model's folder, relative to the checkpoint's; None in checkpoints of earlier versions.
+    """
+
+    path: str
+    base_model: str
+    lora: LoraSpec
+    step: int
+    time: str
+    has_optimizer: bool
+    run_metadata: dict[str, Any]
+    user_metadata: dict[str, Any]
+    expires_at: str | None = None
+    quantize: Quantization = "none"
+    base_path: str | None = None
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "CheckpointInfo":
+        return cls(**{**data, "lora": LoraSpec(**data["lora"])})
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint read back: adapter tensors by layer name (see `AdapterWeights.named_tensors`) and optimiser
+    state.
+    """
+
+    info: CheckpointInfo
+    tensors: dict[str, Tensor]
+    optimizer: dict[str, Tensor] | None
+
+
+class CheckpointStore:
+    """All checkpoints under one folder, which outlives the server. Servers that share it leave each other alone.
+
+    With `read_only` the folder is left as it is.
+    """
+
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
+        self.root = root.absolute()
+        if read_only:
+            return
+        self.root.mkdir(parents=True, exist_ok=True)
+        for parent in self.root.glob("*/*/"):
+            remove_unowned(parent)
+            restore_all(parent)
+
+    def folder(self, path: CheckpointPath) -> Path:
+        return self.root / path.model_id.replace(":", "_") / path.kind / path.name
+
+    def save(
+        self,
+        info: CheckpointInfo,
+        adapter: AdapterWeights,
+        optimizer: dict[str, Tensor] | None,
+        base_folder: Path,
+        *,
+        overwrite: bool,
+    ) -> None:
+        """Write a checkpoint; it appears under its name only when it is complete and on disk.
+
+        Raises
+        ------
+        RequestError
+            If the name is taken and `overwrite` is false.
+        """
+        final = self.folder(CheckpointPath.parse(info.path))
+        if final.exists() and not overwrite:
+            raise RequestError(f"checkpoint {info.path} exists already; choose another name or pass overwrite=True")
+        info = replace(info, base_path=os.path.relpath(base_folder, final.resolve()))
+        with new_folder(final, overwrite=overwrite) as folder:
+            save_file(_peft_tensors(adapter), folder / WEIGHTS_FILE, {"format": "pt"})
+            _write_json(folder / CONFIG_FILE, _peft_config(adapter, base_folder))
+            if optimizer is not None:
+                save_file(optimizer, folder / "optimizer.safetensors")
+            _write_json(folder / "checkpoint.json", asdict(info))
+
+    def info(self, path: CheckpointPath) -> CheckpointInfo:
+        """The content of `checkpoint.json`; 404 if there is no such checkpoint."""
+        file = self.folder(path) / "checkpoint.json"
+        if not file.is_file():
+            raise self._missing(path)
+        return CheckpointInfo.from_json(json.loads(file.read_text()))
+
+    def _missing(self, path: CheckpointPath) -> RequestError:
+        return RequestError(
+            f"there is no checkpoint {path}: {self.folder(path)} is not there; if its folder was moved, start the "
+            "engine with --checkpoints FOLDER, the folder that holds that of the run",
+            status=404,
+        )
+
+    def base_folder(self, path: CheckpointPath) -> Path:
+        """The folder of a checkpoint's base model.
+
+        Raises
+        ------
+        RequestError
+            404 if the model is no longer where it was, neither as seen from the checkpoint nor on this machine.
+        """
+        info, folder = self.info(path), self.folder(path)
+        absolute = json.loads((folder / CONFIG_FILE).read_text())["base_model_name_or_path"]
+        places = [Path(absolute)]
+        if info.base_path is not None:
+            places.insert(0, Path(os.path.normpath(folder.resolve() / info.base_path)))
+        for place in places:
+            if (place / "config.json").is_file():
+                return place
+        looked = " nor at ".join(dict.fromkeys(map(str, places)))
+        raise RequestError(
+            f"the base model of {path} is gone: it is not at {looked}; put the model's folder back there, "
+            f"or start the engine with --model {info.base_model}=FOLDER",
+            status=404,
+        )
+
+    def load(self, path: CheckpointPath) -> Checkpoint:
+        info = self.info(path)
+        folder = self.folder(path)
+        tensors = _layer_tensors(load_file(folder / WEIGHTS_FILE))
+        optimizer = load_file(folder / "optimizer.safetensors") if info.has_optimizer else None
+        return Checkpoint(info, tensors, optimizer)
+
+    def delete(self, path: CheckpointPath) -> None:
+        folder = self.folder(path)
+        if not folder.is_dir():
+            raise self._missing(path)
+        own = OwnFolder(folder.parent)
+        os.rename(folder, own.path)
+        own.close()
+
+    def list(self, model_id: str | None = None) -> list[CheckpointInfo]:
+        """All checkpoints, of one model or of all, oldest first."""
+        run = "*" if model_id is None else check_name(model_id.replace(":", "_"), "the model id")
+        files = self.root.glob(f"{run}/*/*/checkpoint.json")
+        found = [
+            CheckpointInfo.from_json(json.loads(f.read_text())) for f in files if not f.parent.name.startswith(".")
+        ]
+        return sorted(found, key=lambda info: (info.time, info.path))
+
+    def size(self, path: CheckpointPath) -> int:
+        """Size of a checkpoint's files, bytes."""
+        return sum(f.stat().st_size for f in self.folder(path).iterdir())
+
+
+def now() -> str:
+    """The present time in ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat()
+
+
+def optimizer_tensors(adapter: AdapterWeights, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
+    """AdamW's state by parameter name: ``{layer}.lora_A.exp_avg`` and so on; empty before the first step."""
+    out: dict[str, Tensor] = {}
+    for name, parameter in adapter.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            out[f"{name}.{key}"] = value.detach().cpu().clone().contiguous()
+    return out
+
+
+def restore_optimizer(adapter: AdapterWeights, optimizer: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:
+    """The inverse of `optimizer_tensors`."""
+    for name, parameter in adapter.named_parameters():
+        prefix = f"{name}."
+        state = {k.removeprefix(prefix): v.clone() for k, v in tensors.items() if k.startswith(prefix)}
+        if state:
+            # AdamW keeps its step count on the CPU, the moments next to the parameter.
+            optimizer.state[parameter] = {k: v if k == "step" else v.to(parameter.device) for k, v in state.items()}
+
+
+def _peft_tensors(adapter: AdapterWeights) -> dict[str, Tensor]:
+    # peft ends the names of matrices in .weight, that of DoRA's magnitude not.
+    return {
+        f"{_PEFT_PREFIX}{name}" + (".weight" if tensor.ndim == 2 else ""): tensor
+        for name, tensor in adapter.named_tensors().items()
+    }
+
+
+def _layer_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(_PEFT_PREFIX).removesuffix(".weight"): tensor for name, tensor in tensors.items()}
+
+
+def _peft_config(adapter: AdapterWeights, base_folder: Path) -> dict[str, Any]:
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": str(base_folder),
+        "r": adapter.spec.rank,
+        "lora_alpha": ALPHA,
+        "use_dora": adapter.spec.kind == "dora",
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "target_modules": list(adapter.pairs),
+    }
+
+
+def _write_json(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=1))

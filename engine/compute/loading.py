@@ -1,0 +1,108 @@
+"""Find a base model by the name that a client uses, load it, and choose how it is served."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from ..errors import RequestError
+from .decoding import DecodingBatch
+from .devices import Quantization
+from .kv_cache import SlotCache
+from .model import BaseModel
+from .pretrained import UnsupportedArchitecture
+
+logger = logging.getLogger(__name__)
+
+HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
+"""What is fetched from the hub: no pickled weights, no code."""
+TOLERANCE = {torch.float32: 1e-3}
+"""Largest difference of a log-probability that the self-check allows; in 16 bits, `TOLERANCE_HALF`."""
+TOLERANCE_HALF = 0.25
+
+
+def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, download: bool) -> Path:
+    """The folder of the model that a client calls `name`.
+
+    Parameters
+    ----------
+    models
+        Folders, or names of hub repositories, by the names that clients use.
+    any_path
+        Whether clients may also name local folders and hub repositories.
+    download
+        Whether to fetch from the Hugging Face hub what is not in its local cache.
+
+    Raises
+    ------
+    RequestError
+        404, with the names there are.
+    """
+    target = str(models.get(name, name if any_path else ""))
+    if target and Path(target, "config.json").is_file():
+        return Path(target)
+    tried = ""
+    if is_hub_name(target):
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+        try:
+            return Path(snapshot_download(target, allow_patterns=HUB_FILES, local_files_only=not download))
+        except LocalEntryNotFoundError:
+            tried = "; it is not in the Hugging Face cache" + (" and the hub cannot be reached" if download else "")
+            tried += "" if download else " (start the engine with --download to fetch it)"
+        except (HfHubHTTPError, HFValidationError, OSError) as error:
+            tried = f"; the hub says: {str(error).splitlines()[0]}"
+    known = ", ".join(map(repr, models)) or "none"
+    path = " or pass the path of a local Hugging Face model folder" if any_path else ""
+    raise RequestError(f"base_model {name!r} is not known; this server has {known}{path}{tried}", status=404)
+
+
+def is_hub_name(text: str) -> bool:
+    """Whether `text` reads OWNER/NAME, as repositories of the hub are named."""
+    return text.count("/") == 1 and not text.startswith((".", "/", "~")) and not Path(text).exists()
+
+
+def load_model(
+    name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization = "none"
+) -> BaseModel:
+    """Load a model and check on a short text that decoding with shared prompts gives what the model's own attention
+    gives; one that does not is served plainly.
+    """
+    try:
+        base = BaseModel(name, folder, device, dtype, quantize)
+        difference = _difference(base)
+        if difference <= TOLERANCE.get(dtype, TOLERANCE_HALF):
+            return base
+        reason = f"decoding with a cache differs from its own attention by {difference:.3g} in a log-probability"
+    except UnsupportedArchitecture as error:
+        reason = str(error)
+    logger.warning(
+        "base model %s: %s; every token will be computed from the whole sequence, which is slow", name, reason
+    )
+    return BaseModel(name, folder, device, dtype, quantize, plain=True)
+
+
+@torch.inference_mode()
+def _difference(base: BaseModel, prompt: int = 24, decoded: int = 4) -> float:
+    """Largest difference of a log-probability between decoding and reading the same text with eager attention."""
+    length = min(prompt + decoded, base.context_length)
+    prompt = length - decoded
+    tokens = torch.arange(length, device=base.device)[None] * 7919 % base.vocab_size
+    places = torch.arange(prompt - 1, length - 1, device=base.device)
+    before = base.net.config._attn_implementation
+    try:
+        base.net.set_attn_implementation("eager")
+        expected = base.logits(tokens, places).log_softmax(-1)
+    except (ValueError, NotImplementedError, AttributeError) as error:
+        raise UnsupportedArchitecture(f"{base.arch} cannot be checked against its own attention: {error}") from error
+    finally:
+        base.net.set_attn_implementation(before)
+    cache = SlotCache.empty(base.num_layers)
+    got = [base.logits(tokens[:, :prompt], places[:1], cache=cache)]
+    which = torch.zeros(1, dtype=torch.int64, device=base.device)
+    batch = DecodingBatch(base, 1, cache, which, which + prompt)
+    for step in range(decoded - 1):
+        got.append(batch.step(tokens[0, prompt + step : prompt + step + 1].tolist(), step))
+    return float((torch.cat(got).log_softmax(-1) - expected).abs().max())

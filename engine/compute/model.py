@@ -1,0 +1,248 @@
+"""A frozen Hugging Face causal language model whose linear layers can carry adapters."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.cache_utils import Cache
+from transformers.pytorch_utils import Conv1D
+
+from ..errors import RequestError
+from .adapters import AdapterWeights
+from .devices import Quantization
+from .lora import AdaptableLayer
+from .pretrained import eos_ids, part_of, read_pretrained, sliding_window
+
+logger = logging.getLogger(__name__)
+
+
+MERGED_PARAMETERS = 200_000_000
+"""Models up to this size (800 MB in float32) are copied to merge an adapter into them."""
+
+
+class BaseModel:
+    """A base model on its device, shared by every adapter trained on it.
+
+    Parameters
+    ----------
+    name
+        What clients call it.
+    folder
+        A local Hugging Face model folder.
+    device, dtype
+        Where its weights live and in which format. Adapters are always float32.
+    quantize
+        ``4bit``: its linear layers (but for the head) are kept in NF4 with double quantisation (Dettmers et al. 2023,
+        QLoRA, arXiv:2305.14314) and computed in `dtype`.
+    plain
+        Every token is computed from the whole sequence with the model's own attention: slow, and right for every
+        architecture. Otherwise prompts are shared and keys and values are kept.
+
+    Raises
+    ------
+    RequestError
+        If the folder holds no causal language model.
+    UnsupportedArchitecture
+        If it cannot be served but plainly; `load_model` decides.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        device: torch.device,
+        dtype: torch.dtype,
+        quantize: Quantization = "none",
+        *,
+        plain: bool = False,
+    ) -> None:
+        self.name, self.folder, self.device, self.dtype = name, folder, device, dtype
+        self.plain = plain
+        self.net, config, self.tokenizer = read_pretrained(name, folder, device, dtype, quantize, plain=plain)
+        self.config = config.get_text_config()
+        self.vocab_size: int = self.net.get_output_embeddings().weight.shape[0]
+        self.context_length: int = getattr(self.config, "max_position_embeddings", None) or 1 << 20
+        self.num_layers: int = self.config.num_hidden_layers
+        self.window = None if plain else sliding_window(self.config)
+        self.arch: str = type(self.net).__name__
+        self.eos_ids = eos_ids(self.net, self.tokenizer)
+        self.layers: list[AdaptableLayer] = []
+        self._adapter: AdapterWeights | None = None
+        self._selected: Tensor | None = None
+        self._attach_hooks()
+        parameters = sum(p.numel() for p in self.net.parameters())
+        self._merges = dtype == torch.float32 and quantize == "none" and parameters <= MERGED_PARAMETERS
+        logger.info("base model %s: %.1f M parameters on %s (%s)", name, parameters / 1e6, device, dtype)
+
+    def _attach_hooks(self) -> None:
+        head = self.net.get_output_embeddings()
+        for name, module in self.net.named_modules():
+            part = "unembed" if module is head else part_of(name)
+            if part is None or not isinstance(module, nn.Linear | Conv1D):
+                continue
+            if isinstance(module, Conv1D):
+                inputs, outputs = module.weight.shape
+            else:
+                # Weights of 4 bits are packed: their shape says nothing.
+                inputs, outputs = module.in_features, module.out_features
+            self.layers.append(AdaptableLayer(name, part, inputs, outputs, module))
+            module.register_forward_hook(self._adapter_hook(name))
+        head.register_forward_pre_hook(self._select_hook)
+
+    def _adapter_hook(self, name: str) -> Any:
+        def adapt(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+            pair = self._adapter.pairs.get(name) if self._adapter is not None else None
+            return None if pair is None else pair.apply_to(args[0], output)
+
+        return adapt
+
+    def _select_hook(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor] | None:
+        # The head is the widest layer: it sees only the positions whose logits are wanted. Cutting its input, and
+        # not calling it ourselves, keeps whatever the model does to the logits afterwards (soft caps, scales).
+        if self._selected is None:
+            return None
+        hidden = args[0]
+        return (hidden.reshape(-1, hidden.shape[-1]).index_select(0, self._selected),)
+
+    @contextmanager
+    def using(self, adapter: AdapterWeights | None):
+        """Run the model with `adapter` (None: the bare base model) inside the block.
+
+        A frozen adapter is merged into the weights for that time where that is exact enough and fits into memory: a
+        decoding step then costs what it costs without an adapter.
+        """
+        if adapter is not None and adapter.is_frozen and self._merges:
+            with _merged(adapter):
+                yield
+            return
+        if adapter is not None:
+            adapter.prepare()
+        before, self._adapter = self._adapter, adapter
+        try:
+            yield
+        finally:
+            self._adapter = before
+
+    def logits(
+        self,
+        tokens: Tensor,
+        select: Tensor,
+        *,
+        positions: Tensor | None = None,
+        mask: Tensor | dict[str, Tensor] | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """Next-token logits at chosen places.
+
+        Parameters
+        ----------
+        tokens
+            int64 (B, L).
+        select
+            int64 (N,): places in the flattened (B * L) input.
+        positions
+            int64 (B, L); None counts from 0.
+        mask
+            Boolean (B, 1, L, S), True where a query may look; None is causal over `tokens`.
+        cache
+            Keys and values of the past; extended in place.
+
+        Returns
+        -------
+        float32 (N, vocabulary).
+        """
+        self._selected = select
+        try:
+            # Some architectures do not know all of these.
+            given = {"position_ids": positions, "attention_mask": mask, "past_key_values": cache}
+            given = {name: value for name, value in given.items() if value is not None}
+            out = self.net(input_ids=tokens, use_cache=cache is not None, **given)
+        finally:
+            self._selected = None
+        return out.logits.float()
+
+    def logits_in_parts(self, tokens: Tensor, select: Tensor, size: int) -> Iterator[Tensor]:
+        """`logits` of many places, `size` at a time: the network runs once, the head (and what follows it) per part."""
+        body = self.net.base_model
+        kept: list[Any] = []
+        run, own = body.forward, vars(body).get("forward")
+
+        def run_once(*args: Any, **kwargs: Any) -> Any:
+            if not kept:
+                kept.append(run(*args, **kwargs))
+            return kept[0]
+
+        for start in range(0, len(select), size):
+            if body is not self.net:  # Otherwise it has no body that could be kept apart from the head.
+                body.forward = run_once
+            try:
+                part = self.logits(tokens, select[start : start + size])
+            finally:
+                if own is not None:
+                    body.forward = own
+                elif body is not self.net:
+                    del body.forward
+            yield part
+
+    def decoding_mask(self, slot_positions: Tensor, query_positions: Tensor) -> Tensor | dict[str, Tensor]:
+        """The mask of one decoding step, written out: left to itself the model would choose its attention path by
+        what is in the batch, and a row's bits would depend on its neighbours.
+
+        Parameters
+        ----------
+        slot_positions
+            int64 (B, S): each cache slot's position in its sequence, -1 for a slot that holds padding.
+        query_positions
+            int64 (B,): position of the token being decoded.
+        """
+        seen = (slot_positions >= 0)[:, None, None, :]
+        if self.window is None:
+            return seen
+        near = (query_positions[:, None] - slot_positions < self.window)[:, None, None, :]
+        if getattr(self.config, "layer_types", None) is None:
+            return seen & near
+        return {"full_attention": seen, "sliding_attention": seen & near}
+
+    @property
+    def tokenizer_path(self) -> str:
+        """The folder, written so that the SDK loads the tokenizer from it.
+
+        The SDK takes a name with exactly two slashes for ``org/model/variant`` and drops the last part.
+        """
+        path = str(self.folder.resolve())
+        return path + "/." if path.count("/") == 2 else path
+
+    def check_tokens(self, tokens: list[int], what: str, extra: int = 0) -> None:
+        """Refuse token ids outside the vocabulary and sequences longer than the context."""
+        if not tokens:
+            raise RequestError(f"{what} is empty; at least one token is needed")
+        low, high = min(tokens), max(tokens)
+        if low < 0 or high >= self.vocab_size:
+            bad = low if low < 0 else high
+            raise RequestError(
+                f"{what} holds token id {bad}, outside the vocabulary of {self.name!r} (0 to {self.vocab_size - 1})"
+            )
+        if len(tokens) + extra > self.context_length:
+            plus = f" plus max_tokens {extra}" if extra else ""
+            raise RequestError(
+                f"{what} has {len(tokens)} tokens{plus}, more than the context of {self.name!r} ({self.context_length})"
+            )
+
+
+@contextmanager
+def _merged(adapter: AdapterWeights) -> Iterator[None]:
+    modules = [pair.layer.module for pair in adapter.pairs.values()]
+    before = [module.weight for module in modules]
+    try:
+        for module, pair in zip(modules, adapter.pairs.values(), strict=True):
+            weight = pair.merged()
+            # A new parameter, so that an embedding tied to the head keeps its own.
+            module.weight = nn.Parameter(weight.T if isinstance(module, Conv1D) else weight, requires_grad=False)
+        yield
+    finally:
+        for module, weight in zip(modules, before, strict=True):
+            module.weight = weight

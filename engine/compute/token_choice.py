@@ -1,0 +1,96 @@
+"""From log-probabilities to a token: temperature, top-k, top-p, and the inverse of the cumulative distribution."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import RequestError
+
+
+@dataclass(frozen=True)
+class ChoiceRule:
+    """How to choose. `temperature` 0 takes the most probable token; `top_k` -1 (or 0) and `top_p` 1 leave nothing
+    out.
+    """
+
+    temperature: float = 1.0
+    top_k: int = -1
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise RequestError(f"sampling_params.temperature must be 0 or more, got {self.temperature}")
+        if self.top_k < -1:
+            raise RequestError(f"sampling_params.top_k must be -1 (no limit) or more, got {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise RequestError(f"sampling_params.top_p must be above 0 and at most 1, got {self.top_p}")
+
+
+def choose_tokens(logprobs: Tensor, randoms: np.ndarray, rules: Sequence[ChoiceRule]) -> Tensor:
+    """One token per row.
+
+    Parameters
+    ----------
+    logprobs
+        float32 (n, vocabulary), the untempered model.
+    randoms
+        float64 (n,) in [0, 1): row i takes the first token whose cumulative probability exceeds ``randoms[i]``.
+    rules
+        One per row.
+
+    Returns
+    -------
+    int64 (n,). A row's token depends on that row alone.
+    """
+    tokens = torch.empty(len(rules), dtype=torch.int64, device=logprobs.device)
+    by_rule: dict[ChoiceRule, list[int]] = {}
+    for i, rule in enumerate(rules):
+        by_rule.setdefault(rule, []).append(i)
+    for rule, members in by_rule.items():
+        rows = torch.tensor(members, device=logprobs.device)
+        part = logprobs if len(members) == len(rules) else logprobs.index_select(0, rows)
+        if rule.temperature == 0:
+            tokens[rows] = part.argmax(dim=-1)
+            continue
+        u = torch.from_numpy(randoms[members]).to(logprobs.device)
+        tokens[rows] = _invert(_probabilities(part, rule), u)
+    return tokens
+
+
+def _probabilities(logprobs: Tensor, rule: ChoiceRule) -> Tensor:
+    """float64 (n, vocabulary), not normalised."""
+    scaled = logprobs if rule.temperature == 1 else torch.log_softmax(logprobs.double() / rule.temperature, dim=-1)
+    probabilities = scaled.double().exp()
+    if 0 < rule.top_k < probabilities.shape[-1]:
+        # Exactly k are kept: of equal ones the lower ids.
+        order = torch.argsort(probabilities, dim=-1, descending=True, stable=True)
+        probabilities = probabilities.scatter(1, order[:, rule.top_k :], 0.0)
+    if rule.top_p < 1:
+        ranked, order = torch.sort(probabilities, dim=-1, descending=True, stable=True)
+        ranked = ranked / ranked.sum(dim=-1, keepdim=True)
+        before = ranked.cumsum(dim=-1) - ranked
+        dropped = torch.zeros_like(probabilities, dtype=torch.bool).scatter(1, order, before >= rule.top_p)
+        probabilities = probabilities.masked_fill(dropped, 0.0)
+    return probabilities
+
+
+def _invert(probabilities: Tensor, randoms: Tensor) -> Tensor:
+    cumulative = probabilities.cumsum(dim=-1)
+    target = randoms[:, None] * cumulative[:, -1:]
+    tokens = torch.searchsorted(cumulative, target, right=True)[:, 0]
+    # A target that rounds up to the total would fall off the end: the last token with any probability takes it.
+    last = cumulative.shape[-1] - 1 - (probabilities > 0).flip(-1).to(torch.int8).argmax(dim=-1)
+    return torch.minimum(tokens, last)
+
+
+def top_logprobs(logprobs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k most probable tokens of one position: ids int32 (k,) and log-probabilities float32 (k,), best first."""
+    values, ids = torch.topk(logprobs, min(k, logprobs.shape[-1]))
+    pad = k - len(ids)
+    return (
+        np.pad(ids.cpu().numpy().astype(np.int32), (0, pad)),
+        np.pad(values.float().cpu().numpy(), (0, pad), constant_values=-99999.0),
+    )

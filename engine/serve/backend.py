@@ -1,0 +1,376 @@
+"""The models, adapters and sampling sessions of a server.
+
+Everything here runs on the worker thread, except what only looks: `Backend.model`, `Backend.resolved` and
+`SamplingSessions.get` may be called on the event loop. The tables that they read are replaced whole, never changed in
+place, so that a reader finds the table before a change or the one after it.
+"""
+
+import hashlib
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..compute import training
+from ..compute.adapters import AdapterWeights, adapter_from_tensors, new_adapter
+from ..compute.checkpoints import (
+    Checkpoint,
+    CheckpointInfo,
+    CheckpointPath,
+    CheckpointStore,
+    check_name,
+    now,
+    optimizer_tensors,
+    restore_optimizer,
+)
+from ..compute.devices import Quantization
+from ..compute.loading import find_model, is_hub_name, load_model
+from ..compute.lora import AdapterKind, LoraSpec
+from ..compute.model import BaseModel
+from ..compute.random_streams import OccurrenceKeys
+from ..compute.sampling import Sampler, SampleRequest, SampleResult
+from ..errors import RequestError
+from .sampling_sessions import SamplingSessions
+from .scheduler import SampleJob
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How a server computes.
+
+    Parameters
+    ----------
+    models
+        Base models by the name that clients use.
+    any_path, download
+        See `find_model`.
+    seed
+        The seed of clients that name none: it decides the first weights of adapters without a seed of their own and the
+        samples of requests without one. None draws both afresh every time.
+    adapter
+        Kind of the adapters that are trained: Tinker's protocol has no field for it.
+    quantize
+        Number format of the base models' linear layers; see `BaseModel`.
+    block_rows, prompt_tokens
+        See `Sampler`; None chooses by the model's size.
+    sampling_bytes
+        Disk space for the weights of sampling sessions that are not in memory; see `SamplingSessions`.
+    """
+
+    models: Mapping[str, str | Path]
+    device: torch.device
+    dtype: torch.dtype
+    any_path: bool = True
+    download: bool = False
+    seed: int | None = 0
+    adapter: AdapterKind = "lora"
+    quantize: Quantization = "none"
+    block_rows: int | None = None
+    prompt_tokens: int | None = None
+    sampling_bytes: int = 4 << 30
+
+
+@dataclass
+class TrainingModel:
+    """An adapter in training. `seed` is that of the client's run, None if it named none."""
+
+    model_id: str
+    base: BaseModel
+    adapter: AdapterWeights
+    optimizer: torch.optim.AdamW
+    metadata: dict[str, Any]
+    step: int = 0
+    seed: int | None = None
+
+
+class Backend:
+    """State and operations of the engine."""
+
+    def __init__(self, options: EngineOptions, store: CheckpointStore) -> None:
+        self.options = options
+        self.store = store
+        self.sessions = SamplingSessions(store, options.sampling_bytes)
+        self.models: dict[str, TrainingModel] = {}
+        self._bases: dict[str, BaseModel] = {}
+        self._samplers: dict[int, Sampler] = {}
+
+    def base(self, name: str) -> BaseModel:
+        """The base model of that name, loaded at first use."""
+        options = self.options
+        folder = find_model(name, options.models, any_path=options.any_path, download=options.download)
+        # A relative path means something else in another working directory: it is remembered as an absolute one.
+        is_path = name not in options.models and Path(name).is_dir()
+        return self._loaded(str(folder.resolve()) if is_path else name, folder)
+
+    def base_of(self, path: CheckpointPath) -> BaseModel:
+        """The base model that a checkpoint was trained on.
+
+        A model that the server was started with goes first, by its name. Otherwise it is the folder that the checkpoint
+        remembers, and at last what its name means on the Hugging Face hub.
+        """
+        name = self.store.info(path).base_model
+        if name in self.options.models or not self.options.any_path:
+            return self.base(name)
+        try:
+            return self._loaded(name, self.store.base_folder(path))
+        except RequestError as gone:
+            if not is_hub_name(name):
+                raise
+            try:
+                return self.base(name)
+            except RequestError as error:
+                raise RequestError(f"{gone}; {error}", status=404) from error
+
+    def base_name(self, path: CheckpointPath) -> str:
+        """What a client calls the base model of a checkpoint now: its folder may have been moved with the run."""
+        name = self.store.info(path).base_model
+        if name in self.options.models or is_hub_name(name) or not self.options.any_path:
+            return name
+        return str(self.store.base_folder(path))
+
+    def _loaded(self, name: str, folder: Path) -> BaseModel:
+        options = self.options
+        key = str(folder.resolve())
+        if key not in self._bases:
+            base = load_model(name, folder, options.device, options.dtype, options.quantize)
+            self._bases[key] = base
+            self._samplers[id(base)] = Sampler(base, *self._sampling_shape(base))
+        return self._bases[key]
+
+    def _sampling_shape(self, base: BaseModel) -> tuple[int, int]:
+        """(rows of a decoding block, prompt tokens per call): small models are dominated by the cost of a call."""
+        on_gpu = base.device.type == "cuda"
+        small = sum(p.numel() for p in base.net.parameters()) < 20_000_000
+        rows = self.options.block_rows or (32 if small or on_gpu else 8)
+        # With several CPU threads the fused attention splits prompts that are read together by what else is there
+        # (measured: last bits differ), so they are read one by one.
+        together = 256 if small and not on_gpu and torch.get_num_threads() == 1 else 1
+        return rows, self.options.prompt_tokens or together
+
+    def model(self, model_id: str) -> TrainingModel:
+        if model_id not in self.models:
+            raise RequestError(
+                f"model_id {model_id!r} is not in training here (sessions end with the server); "
+                "load one of its checkpoints with create_training_client_from_state",
+                status=404,
+            )
+        return self.models[model_id]
+
+    def resolved(self, spec: LoraSpec, number: int, run_seed: int | None = None) -> LoraSpec:
+        """`spec` completed with the engine's kind of adapter, and with a seed if the client gave none.
+
+        Parameters
+        ----------
+        number
+            The model's number in its session: two models of one session start from different weights.
+        run_seed
+            The seed that the client's session names; None takes the engine's own, and if that is None too, the first
+            weights are drawn afresh.
+        """
+        spec = replace(spec, kind=self.options.adapter)
+        seed = self.options.seed if run_seed is None else run_seed
+        if spec.seed is not None or seed is None:
+            return spec
+        digest = hashlib.blake2b(f"adapter:{seed}:{number}".encode(), digest_size=4).digest()
+        return replace(spec, seed=int.from_bytes(digest, "little"))
+
+    def create_model(
+        self, model_id: str, base_model: str, spec: LoraSpec, metadata: dict[str, Any], *, seed: int | None = None
+    ) -> TrainingModel:
+        if model_id in self.models:
+            raise RequestError(f"model_id {model_id!r} exists already")
+        base = self.base(base_model)
+        adapter = new_adapter(base.layers, spec, base.device)
+        model = TrainingModel(model_id, base, adapter, training.new_optimizer(adapter), metadata, seed=seed)
+        self.models = {**self.models, model_id: model}
+        return model
+
+    def forward_backward(
+        self,
+        model_id: str,
+        data: Sequence[training.TrainingDatum],
+        loss_fn: str,
+        config: Mapping[str, float],
+        *,
+        backward: bool,
+    ) -> training.ForwardBackwardResult:
+        model = self.model(model_id)
+        return training.forward_backward(model.base, model.adapter, data, loss_fn, config, backward=backward)
+
+    def optim_step(self, model_id: str, settings: training.AdamSettings) -> dict[str, float]:
+        model = self.model(model_id)
+        metrics = training.optim_step(model.adapter, model.optimizer, settings)
+        model.step += 1
+        return metrics
+
+    def save(
+        self,
+        model_id: str,
+        kind: str,
+        name: str | None,
+        *,
+        overwrite: bool = False,
+        user_metadata: dict[str, str] | None = None,
+        expires_at: str | None = None,
+    ) -> str:
+        """Write a checkpoint and return its path."""
+        model = self.model(model_id)
+        name = check_name(name or f"step-{model.step:06d}-{uuid.uuid4().hex[:6]}", "the name of a checkpoint")
+        path = CheckpointPath(model_id, kind, name)
+        state = optimizer_tensors(model.adapter, model.optimizer) if kind == "weights" else None
+        info = CheckpointInfo(
+            path=str(path),
+            base_model=model.base.name,
+            lora=model.adapter.spec,
+            step=model.step,
+            time=now(),
+            has_optimizer=state is not None,
+            run_metadata=model.metadata,
+            user_metadata=user_metadata or {},
+            expires_at=expires_at,
+            quantize=self.options.quantize,
+        )
+        self.store.save(info, model.adapter, state, model.base.folder.resolve(), overwrite=overwrite)
+        return str(path)
+
+    def load(
+        self,
+        model_id: str,
+        path: str,
+        *,
+        optimizer: bool,
+        base_model: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> TrainingModel:
+        """Put a checkpoint into `model_id`, which is made if there is no such model yet.
+
+        Raises
+        ------
+        RequestError
+            If it was trained with another kind of adapter or another quantisation than this server trains with: going
+            on would be another experiment than either name says. Sampling from it is possible on any server.
+        """
+        source = CheckpointPath.parse(path)
+        checkpoint = self.store.load(source)
+        self._check_kind(checkpoint.info)
+        if optimizer and checkpoint.optimizer is None:
+            raise RequestError(
+                f"{path} holds no optimizer state (it is a sampler checkpoint); load it without optimizer"
+            )
+        name = base_model or checkpoint.info.base_model
+        base = self.base_of(source) if name == checkpoint.info.base_model else self.base(name)
+        adapter = self._adapter(base, checkpoint)
+        state = training.new_optimizer(adapter)
+        if optimizer and checkpoint.optimizer is not None:
+            restore_optimizer(adapter, state, checkpoint.optimizer)
+        step = checkpoint.info.step if optimizer else 0
+        before = self.models.get(model_id)
+        kept = metadata or (before.metadata if before else checkpoint.info.run_metadata)
+        model = TrainingModel(model_id, base, adapter, state, kept, step, seed)
+        self.models = {**self.models, model_id: model}
+        return model
+
+    def _check_kind(self, info: CheckpointInfo) -> None:
+        theirs, mine = (info.lora.kind, info.quantize), (self.options.adapter, self.options.quantize)
+        if theirs != mine:
+            raise RequestError(
+                f"{info.path} was trained with adapter {theirs[0]!r} and quantize {theirs[1]!r}, this engine trains "
+                f"with {mine[0]!r} and {mine[1]!r}; to go on with it start the engine with --adapter {theirs[0]} "
+                f"--quantize {theirs[1]} (sampling from it works as it is)"
+            )
+
+    def _adapter(self, base: BaseModel, checkpoint: Checkpoint) -> AdapterWeights:
+        return adapter_from_tensors(base.layers, checkpoint.info.lora, checkpoint.tensors, base.device)
+
+    def sampler_from_model(self, model_id: str) -> str:
+        """Open a sampling session on the present weights of a model, which later steps do not change."""
+        model = self.model(model_id)
+        adapter = model.adapter.snapshot()
+        keys = self._keys(weights_version(adapter.spec, model.step), model.seed)
+        return self.sessions.open(model.base, keys, _owner(model_id), adapter).session_id
+
+    def sampler_from_path(self, path: str, owner: str = "", seed: int | None = None) -> str:
+        """Open a sampling session of the client session `owner`, whose run has this seed, on a checkpoint."""
+        source = CheckpointPath.parse(path)
+        checkpoint = self.store.load(source)
+        base = self.base_of(source)
+        if checkpoint.info.quantize != self.options.quantize:
+            logger.warning(
+                "%s was trained on a base model with quantize %r and is sampled from with %r: "
+                "its log-probabilities are not those of training",
+                path,
+                checkpoint.info.quantize,
+                self.options.quantize,
+            )
+        keys = self._keys(weights_version(checkpoint.info.lora, checkpoint.info.step), seed)
+        adapter = self._adapter(base, checkpoint).frozen()
+        return self.sessions.open(base, keys, owner, adapter, source, checkpoint.info.time).session_id
+
+    def sampler_from_base(self, base_model: str, owner: str = "", seed: int | None = None) -> str:
+        """Open a sampling session of the client session `owner`, whose run has this seed, on a base model."""
+        return self.sessions.open(self.base(base_model), self._keys("base", seed), owner).session_id
+
+    def _keys(self, weights: str, run_seed: int | None) -> OccurrenceKeys:
+        return OccurrenceKeys(self.options.seed if run_seed is None else run_seed, weights)
+
+    def prepare_samples(self, jobs: Sequence[SampleJob]) -> None:
+        """Read the prompts of requests whose batch is not complete yet."""
+        for session_id, members in _by_session(jobs).items():
+            session = self.sessions.get(session_id)
+            prompts = [job.payload.prompt for job in members]
+            self._samplers[id(session.base)].read_ahead(self.sessions.adapter(session), prompts)
+
+    def serve_samples(self, jobs: Sequence[SampleJob]) -> list[SampleResult | Exception]:
+        """Serve sampling requests, each session's in one batch; what fails in one session leaves the others alone."""
+        results: dict[int, SampleResult | Exception] = {}
+        for session_id, members in _by_session(jobs).items():
+            try:
+                session = self.sessions.get(session_id)
+                requests = [self._with_keys(session.keys, job.payload) for job in members]
+                sampler = self._samplers[id(session.base)]
+                served = sampler.sample(self.sessions.adapter(session), requests)
+                results |= {id(job): result for job, result in zip(members, served, strict=True)}
+            except Exception as error:
+                results |= {id(job): error for job in members}
+        for sampler in self._samplers.values():
+            sampler.forget()
+        return [results[id(job)] for job in jobs]
+
+    def _with_keys(self, keys: OccurrenceKeys, request: SampleRequest) -> SampleRequest:
+        """Give a request without a seed its random keys; called in the client's order."""
+        if all(request.keys):
+            return request
+        return replace(request, keys=tuple(keys.next(request.prompt) for _ in request.keys))
+
+    def end_session(self, session_id: str) -> None:
+        """Free the models and sampling sessions of a client session."""
+        self.models = {name: model for name, model in self.models.items() if _owner(name) != session_id}
+        self.sessions.end(session_id)
+
+
+def _owner(model_id: str) -> str:
+    """The client session of a model."""
+    return model_id.partition(":train:")[0]
+
+
+def _by_session(jobs: Sequence[SampleJob]) -> dict[str, list[SampleJob]]:
+    out: dict[str, list[SampleJob]] = {}
+    for job in jobs:
+        out.setdefault(job.session_id, []).append(job)
+    return out
+
+
+def weights_version(spec: LoraSpec, step: int) -> str:
+    """The version of weights that enters the random keys of a sampling session: adapter seed and number of steps.
+
+    Not a hash of the weights: one differing bit, and a resumed run would draw entirely other samples. This way it
+    draws the same ones but for the rare draw that falls between the two.
+    """
+    return f"{spec.seed}:{step}"

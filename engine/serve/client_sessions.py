@@ -1,0 +1,100 @@
+"""Clients: each has a session that it keeps alive by heartbeats, and its models and samplers end with it.
+
+A run's seed reaches the engine as the session's tag ``seed=N`` (see `session_seed`). The cookbook's loops create models
+and samplers without a seed, so one engine that serves several runs has no other way to tell their seeds apart.
+"""
+
+import time
+import uuid
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from ..errors import RequestError
+from ..protocol import messages as m
+from .backend import Backend
+from .work import Work
+
+SESSION_SECONDS = 1800.0
+"""A client that sent no heartbeat for this many seconds has ended; its models and samplers are freed."""
+
+
+@dataclass
+class ClientSession:
+    """A client that is alive: when it was last heard of (monotonic seconds), and the seed of its run if it has one."""
+
+    last_seen: float
+    seed: int | None
+
+
+class ClientSessions:
+    """Routes of the sessions, and the table of those that have not ended. It is used on the event loop only."""
+
+    def __init__(self, backend: Backend, work: Work) -> None:
+        self._backend, self._work = backend, work
+        self._alive: dict[str, ClientSession] = {}
+
+    def add_to(self, app: web.Application, api: str) -> None:
+        app.router.add_post(f"{api}/create_session", self.create_session)
+        app.router.add_post(f"{api}/session_heartbeat", self.heartbeat)
+        app.router.add_post(f"{api}/sessions/{{id}}/finish", self.finish_session)
+
+    def get(self, session_id: str) -> ClientSession:
+        """The session of a client that is alive.
+
+        Raises
+        ------
+        RequestError
+            If there is no such session.
+        """
+        session = self._alive.get(session_id)
+        if session is None:
+            raise RequestError(f"session {session_id!r} is not known; create a new ServiceClient", status=404)
+        return session
+
+    def sweep(self) -> None:
+        """End the sessions of clients that sent no heartbeat for `SESSION_SECONDS`."""
+        now = time.monotonic()
+        for session_id, session in list(self._alive.items()):
+            if now - session.last_seen > SESSION_SECONDS:
+                self._end(session_id)
+
+    async def create_session(self, request: web.Request) -> web.Response:
+        body = m.parse(m.CreateSession, await request.read())
+        session_id = f"session-{uuid.uuid4().hex}"
+        self._alive[session_id] = ClientSession(time.monotonic(), session_seed(body.tags))
+        return web.json_response({"type": "create_session", "session_id": session_id})
+
+    async def heartbeat(self, request: web.Request) -> web.Response:
+        body = m.parse(m.SessionHeartbeat, await request.read())
+        if body.session_id not in self._alive:
+            raise RequestError(f"session {body.session_id!r} has ended or belongs to an earlier server", status=410)
+        self._alive[body.session_id].last_seen = time.monotonic()
+        return web.json_response({"type": "session_heartbeat"})
+
+    async def finish_session(self, request: web.Request) -> web.Response:
+        self._end(request.match_info["id"])
+        return web.json_response({})
+
+    def _end(self, session_id: str) -> None:
+        if self._alive.pop(session_id, None) is not None:
+            self._work.later(lambda: self._backend.end_session(session_id))
+
+
+def session_seed(tags: list[str]) -> int | None:
+    """The seed that a client's tags name, None without one.
+
+    Raises
+    ------
+    RequestError
+        If it is not a whole number, or two different ones are named.
+
+    Examples
+    --------
+    >>> session_seed(["mine", "seed=3"])
+    3
+    """
+    found = {tag.partition("=")[2].strip() for tag in tags if tag.partition("=")[0].strip() == "seed"}
+    if len(found) > 1 or not all(text.removeprefix("-").isdecimal() for text in found):
+        raise RequestError(f"the session's tags name the seed {sorted(found)}; give one whole number, as in seed=3")
+    return int(found.pop()) if found else None

@@ -1,0 +1,179 @@
+"""Frozen weights that clients sample from: the latest in memory, older ones on disk within a limit."""
+
+import itertools
+import os
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..compute.adapters import AdapterWeights, adapter_from_tensors
+from ..compute.checkpoints import CheckpointPath, CheckpointStore
+from ..compute.lora import LoraSpec
+from ..compute.model import BaseModel
+from ..compute.random_streams import OccurrenceKeys
+from ..errors import RequestError
+from ..folders import OwnFolder
+
+IN_MEMORY = 16
+"""Sessions whose adapters stay in memory. An RL run opens one per step and rarely looks back."""
+SESSIONS = 1024
+"""Sessions that are known at all; a client that returns to an older one is told to make it anew."""
+
+
+@dataclass(eq=False)
+class SamplingSession:
+    """Weights to sample from.
+
+    Parameters
+    ----------
+    owner
+        Id of the client session that opened it, with which it ends.
+    source, saved
+        The checkpoint they came from, and the time at which that was saved; None for the base model and for weights
+        taken straight from training.
+    spec
+        None for the base model.
+    waiting, joined
+        Requests that are not answered yet, and clients in other processes. Both are changed on the event loop only.
+    adapter, last_used, file_bytes
+        The weights, None for the base model and while they are on disk only; the number of the use that was the last;
+        the size of the session's file, 0 without one. All three belong to the worker thread.
+    """
+
+    session_id: str
+    base: BaseModel
+    keys: OccurrenceKeys
+    owner: str
+    source: CheckpointPath | None = None
+    saved: str | None = None
+    spec: LoraSpec | None = None
+    waiting: int = 0
+    joined: int = 0
+    adapter: AdapterWeights | None = field(default=None, repr=False)
+    last_used: int = 0
+    file_bytes: int = 0
+
+
+class SamplingSessions:
+    """All sampling sessions.
+
+    `get` may be called from any thread: the table of sessions is replaced whole and never changed in place. Everything
+    else belongs to the worker thread.
+
+    Parameters
+    ----------
+    max_bytes
+        Size of all files of weights. The least recently used sessions are forgotten beyond it, but none with requests
+        that are not answered yet. Weights of a named checkpoint are read from it again and take no room here.
+    """
+
+    def __init__(self, store: CheckpointStore, max_bytes: int) -> None:
+        self._store = store
+        self._max_bytes = max_bytes
+        self._own = OwnFolder(store.root / ".sampling")
+        self._sessions: dict[str, SamplingSession] = {}
+        self._uses = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(
+        self,
+        base: BaseModel,
+        keys: OccurrenceKeys,
+        owner: str,
+        adapter: AdapterWeights | None = None,
+        source: CheckpointPath | None = None,
+        saved: str | None = None,
+    ) -> SamplingSession:
+        session_id = f"sampler-{uuid.uuid4().hex}"
+        spec = adapter.spec if adapter is not None else None
+        session = SamplingSession(session_id, base, keys, owner, source, saved, spec, adapter=adapter)
+        session.last_used = next(self._uses)
+        self._sessions = {**self._sessions, session_id: session}
+        self._make_room()
+        return session
+
+    def get(self, session_id: str) -> SamplingSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise RequestError(
+                f"sampling session {session_id!r} is not known: its client has ended, it is too old, or the server was "
+                "restarted; create a new sampling client",
+                status=404,
+            )
+        return session
+
+    def end(self, owner: str) -> None:
+        """Forget the sessions of a client that has ended, and delete their files."""
+        self._forget([session for session in self._sessions.values() if session.owner == owner])
+
+    def adapter(self, session: SamplingSession) -> AdapterWeights | None:
+        """The session's weights, read back from disk if need be.
+
+        Raises
+        ------
+        RequestError
+            If they came from a checkpoint that was deleted or overwritten since.
+        """
+        session.last_used = next(self._uses)
+        if session.spec is not None and session.adapter is None:
+            tensors = self._tensors(session)
+            layers, device = session.base.layers, session.base.device
+            session.adapter = adapter_from_tensors(layers, session.spec, tensors, device).frozen()
+            self._make_room()
+        return session.adapter
+
+    def _tensors(self, session: SamplingSession) -> dict[str, Tensor]:
+        if session.source is None:
+            tensors = load_file(self._file(session))
+            self._file(session).unlink()
+            session.file_bytes = 0
+            return tensors
+        checkpoint = self._store.load(session.source)
+        if checkpoint.info.time != session.saved:
+            raise RequestError(
+                f"{session.source} was overwritten after this sampling client was made from it; create a new one",
+                status=404,
+            )
+        return checkpoint.tensors
+
+    def _file(self, session: SamplingSession) -> Path:
+        return self._own.path / f"{session.session_id}.safetensors"
+
+    def _make_room(self) -> None:
+        by_age = sorted(self._sessions.values(), key=lambda session: session.last_used)
+        for session in [session for session in by_age if session.adapter is not None][:-IN_MEMORY]:
+            if session.source is None and not session.file_bytes:
+                self._write(session)
+            session.adapter = None
+        idle = [session for session in by_age[:-1] if not session.waiting]
+        too_many = idle[: max(0, len(by_age) - SESSIONS)]
+        used = sum(session.file_bytes for session in by_age if session not in too_many)
+        for session in idle[len(too_many) :]:
+            if used <= self._max_bytes:
+                break
+            if session.file_bytes:
+                too_many.append(session)
+                used -= session.file_bytes
+        self._forget(too_many)
+
+    def _write(self, session: SamplingSession) -> None:
+        assert session.adapter is not None
+        path = self._file(session)
+        aside = path.with_suffix(".part")
+        try:
+            save_file(session.adapter.named_tensors(), aside)
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+        session.file_bytes = path.stat().st_size
+
+    def _forget(self, sessions: list[SamplingSession]) -> None:
+        gone = {session.session_id for session in sessions}
+        self._sessions = {key: session for key, session in self._sessions.items() if key not in gone}
+        for session in sessions:
+            self._file(session).unlink(missing_ok=True)

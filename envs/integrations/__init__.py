@@ -1,0 +1,1 @@
+"""Environments in other toolkits. A toolkit is imported only by the module that is named after it."""

@@ -1,0 +1,151 @@
+"""Every environment as a benchmark of the cookbook's eval registry: `run_benchmark("scisci_disruption", ...)`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tinker_cookbook.eval.benchmarks import BenchmarkBuilder, BenchmarkConfig, BenchmarkResult, register
+from tinker_cookbook.renderers import Message, Renderer
+from tinker_cookbook.rl.message_env import MessageEnv, MessageStepResult
+from tinker_cookbook.rl.types import Env
+
+from ...datasets.store import load_papers
+from ..kit.base import SciSciEnv
+from ..registry import make, spec, specs
+from ..training.groups import token_env
+
+DATASET_VARIABLE = "SCISCI_GYM_DATASET"
+COOKBOOK_METRICS = ("max_tokens_reached", "parse_error", "context_overflow", "stop/max_tokens", "stop/parse_error")
+"""What the cookbook says about an episode that ended early, and nothing where it did not."""
+
+
+class GradedEnv(MessageEnv):
+    """An environment for the benchmark runner, which counts a positive reward as correct: 1 or 0, and metrics."""
+
+    def __init__(self, env: SciSciEnv, system_prompt: str | None = None):
+        self.env, self.system_prompt = env, system_prompt
+        self.example_id = env.example_id
+        self.reward = 0.0
+
+    async def initial_observation(self) -> list[Message]:
+        return self._with_system(await self.env.initial_observation())
+
+    async def step(self, message: Message) -> MessageStepResult:
+        result = await self.env.step(message)
+        self.reward += result.reward
+        graded = float(result.episode_done and bool(result.metrics.get("correct")))
+        metrics = dict(result.metrics)
+        if result.episode_done:
+            metrics["env_reward"] = self.reward
+        return dataclasses.replace(
+            result, reward=graded, metrics=metrics, next_messages=self._with_system(result.next_messages)
+        )
+
+    def _with_system(self, messages: list[Message]) -> list[Message]:
+        if self.system_prompt is None or not messages:
+            return messages
+        return [Message(role="system", content=self.system_prompt), *messages]
+
+
+class SciSciBenchmark(BenchmarkBuilder):
+    """The held-out papers of a dataset as a benchmark.
+
+    Parameters
+    ----------
+    env_id : str
+    name : str
+        In the cookbook's registry.
+    dataset : str or None
+        Folder that `scisci-gym build` wrote. None: the environment variable `SCISCI_GYM_DATASET`.
+    split : "test" | "validation" | "train"
+    options : dict
+        Keyword options of the environment.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        name: str,
+        dataset: str | None = None,
+        split: str = "test",
+        options: dict[str, Any] | None = None,
+    ):
+        self.env_id, self.name, self.dataset, self.split = env_id, name, dataset, split
+        self.options = options or {}
+
+    def folder(self) -> str:
+        """The dataset: the one that was named, or that of the environment variable.
+
+        Raises
+        ------
+        ValueError
+            If there is neither.
+        """
+        folder = self.dataset or os.environ.get(DATASET_VARIABLE)
+        if not folder:
+            raise ValueError(
+                f"benchmark {self.name} needs a dataset: set {DATASET_VARIABLE} to a folder that `scisci-gym build` "
+                f"wrote, or pass SciSciBenchmark({self.env_id!r}, {self.name!r}, dataset=...)"
+            )
+        return folder
+
+    def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
+        """One environment for every example, in publication order.
+
+        Raises
+        ------
+        ValueError
+            If no dataset is named, or the split has no example of this environment.
+        """
+        folder = self.folder()
+        env_class = spec(self.env_id)
+        examples = env_class.benchmark_examples(load_papers(folder, self.split))
+        if not examples:
+            raise ValueError(
+                f"benchmark {self.name}: no paper of {folder} ({self.split}) has a label {self.env_id} grades"
+            )
+        if max_examples is not None and max_examples < len(examples):
+            # Evenly spread over time, not the oldest ones; and whole questions, such as both orders of a pair.
+            size = env_class.presentations
+            questions, wanted = len(examples) // size, max(1, max_examples // size)
+            starts = [at * questions // wanted * size for at in range(wanted)]
+            examples = [example for start in starts for example in examples[start : start + size]]
+        return [make(self.env_id, *example, **self.options) for example in examples]
+
+    def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:
+        envs = self.episodes(config.max_examples)
+        return [token_env(GradedEnv(env, config.system_prompt), renderer, floor=0.0) for env in envs]
+
+    def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
+        result = super().aggregate(rewards, metrics_list)
+        env_class = spec(self.env_id)
+        # An episode that was cut off has no metrics: it counts as the worst, it is not left out of the average.
+        missing = {"env_reward": env_class.reward_range[0], **env_class.ungraded}
+        for name in sorted({name for metrics in metrics_list for name in metrics} | set(missing)):
+            # Other metrics are about the episodes that have them, such as `challenge_truth/correct`.
+            default = missing.get(name, 0.0 if name in COOKBOOK_METRICS else None)
+            values = [metrics.get(name, default) for metrics in metrics_list]
+            known = [value for value in values if value is not None]
+            if known:
+                result.metrics[name] = sum(known) / len(known)
+        return result
+
+
+def benchmark_name(env_id: str) -> str:
+    """Name in the cookbook's registry: ``"disruption-v0"`` -> ``"scisci_disruption"``, later versions keep theirs.
+
+    Examples
+    --------
+    >>> benchmark_name("hit-paper-forecast-v0"), benchmark_name("disruption-v2")
+    ('scisci_hit_paper_forecast', 'scisci_disruption_v2')
+    """
+    return "scisci_" + env_id.removesuffix("-v0").replace("-", "_")
+
+
+def register_benchmarks() -> None:
+    """Put a benchmark for every registered environment into the cookbook's registry."""
+    for env_class in specs():
+        register(SciSciBenchmark(env_class.env_id, benchmark_name(env_class.env_id)))

@@ -1,0 +1,134 @@
+"""What every environment of the suite has in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from tinker_cookbook.renderers import Message
+from tinker_cookbook.rl.message_env import MessageEnv
+
+from ...datasets.paper import Paper
+from .answers import format_answer
+
+Example = tuple[Paper, ...]
+"""What one episode is about: the papers that are passed to the environment's constructor, in order."""
+
+
+class SciSciEnv(MessageEnv):
+    """A `MessageEnv` about one or several papers, with a verifiable reward. Single-use: one episode, then discard.
+
+    Subclasses set `env_id`, `reward_range` and `labels`, and write `initial_observation`, `step`, `gold_answer` and
+    `gold_label`. Their docstring is the environment's card. The last `step` of an episode reports the metrics
+    ``correct`` and ``format_valid`` (0 or 1) and the logs ``predicted`` ("" if nothing could be parsed) and
+    ``expected``.
+    """
+
+    env_id: ClassVar[str]
+    reward_range: ClassVar[tuple[float, float]]
+    """(floor, best). The floor is also what an episode earns that ends early or cannot be parsed."""
+    labels: ClassVar[tuple[str, ...]] = ()
+    """The values that `gold_label` can have."""
+    score_fields: ClassVar[tuple[str, ...]] = ("cd_index",)
+    """Scores of a paper that the gold label follows from: how far a paper lies from where the label would change."""
+    label_order: ClassVar[tuple[str, ...]] = ()
+    """`labels` from lowest to highest, where they have an order."""
+    label_parts: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """For labels that answer several questions at once, as "A, B": the labels of each question."""
+    asks_for: ClassVar[Literal["label", "probabilities", "number"]] = "label"
+    """What an answer is: one of `labels`, a probability for each of them, or a number."""
+    turns: ClassVar[int] = 1
+    """Messages of the agent in an episode that runs to its end."""
+    presentations: ClassVar[int] = 1
+    """How many neighbours among the benchmark's examples are one question, shown in several ways."""
+    ungraded: ClassVar[Mapping[str, float]] = {"correct": 0.0, "format_valid": 0.0}
+    """Metrics of an episode that ended before it was graded. Without them a metric would be an average over finished
+    answers only, and a policy that is cut off whenever it is unsure would look good."""
+
+    def __init__(self, *papers: Paper):
+        for paper in papers:
+            if not isinstance(paper, Paper):
+                raise TypeError(f"{self.env_id} is about Paper objects, got {type(paper).__name__}")
+        self.papers: Example = papers
+        self.example_id = ":".join([self.env_id, *[paper.openalex_id for paper in papers]])
+
+    @abstractmethod
+    def gold_answer(self) -> str:
+        """Text that a perfect agent would write (in the last turn)."""
+
+    @property
+    @abstractmethod
+    def gold_label(self) -> str:
+        """The right answer as metrics know it."""
+
+    @property
+    def truth(self) -> str | float:
+        """What a model that learns this task is fitted to: `gold_label`, or the number behind it if that is asked for.
+        Never shown to a policy."""
+        return self.gold_label
+
+    @classmethod
+    def answer_for(cls, label: str) -> str:
+        """Text of a policy that is certain of one of `labels`."""
+        return format_answer(label)
+
+    @classmethod
+    def honest_guess(cls) -> str | None:
+        """What a policy that knows nothing would best answer; None if that is any one of `labels`."""
+        return None
+
+    @classmethod
+    def examples(cls, papers: Sequence[Paper], seed: int = 0) -> list[Example]:
+        """Episodes that can be made of `papers`: by default one for every paper that has the label graded against."""
+        del seed
+        return [(paper,) for paper in papers if cls.has_label(paper)]
+
+    @classmethod
+    def benchmark_examples(cls, papers: Sequence[Paper]) -> list[Example]:
+        """Episodes of the benchmark. The same as `examples`, unless an environment shows both orders of a pair."""
+        return cls.examples(papers)
+
+    @classmethod
+    def has_label(cls, paper: Paper) -> bool:
+        """Whether `paper` has what this environment grades against."""
+        return paper.disruption_label is not None
+
+    @classmethod
+    def make_group(cls, example: Example, size: int, options: Mapping[str, Any]) -> list[SciSciEnv]:
+        """Environments of one group: `size` episodes about the same example, unless they play with each other."""
+        return [cls(*example, **options) for _ in range(size)]
+
+    def group_reward(self) -> float:
+        """Added when all episodes of a group have ended, for what only then is known. Inside `reward_range` in sum."""
+        return 0.0
+
+    def abandon(self) -> None:
+        """Called when the episode ended outside `step`: cut off by a token limit, or not parsable as a message."""
+        return
+
+    @classmethod
+    def option_names(cls) -> tuple[str, ...]:
+        """Keyword options of the constructor, for help texts and error messages."""
+        code = cls.__init__.__code__
+        return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        """Refuse values of options that no paper is needed to refuse, before a run begins. Raises `ValueError`."""
+        del options
+
+
+def user_message(text: str) -> list[Message]:
+    """A conversation that consists of one user message."""
+    return [Message(role="user", content=text)]
+
+
+def require_label(env: SciSciEnv, value: Any, name: str) -> Any:
+    """Return `value`, or say which paper lacks which label."""
+    if value is None:
+        raise ValueError(
+            f"{env.env_id} needs {name} but paper {env.papers[0].openalex_id!r} has none; give the label, or the "
+            "scores it follows from"
+        )
+    return value

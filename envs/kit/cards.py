@@ -1,0 +1,36 @@
+"""An environment's card as people read it: the class docstring, taken apart into its sections."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from ...datasets.paper import Paper
+from .base import SciSciEnv
+
+
+def summary(env_class: type[SciSciEnv]) -> str:
+    """The first line of the card.
+
+    Examples
+    --------
+    >>> from scisci_gym import spec
+    >>> summary(spec("disruption-v0"))
+    'Predict whether a paper disrupts or consolidates its field.'
+    """
+    return inspect.cleandoc(env_class.__doc__ or "").partition("\n")[0]
+
+
+def sections(env_class: type[SciSciEnv]) -> dict[str, str]:
+    """The sections of the card by their titles, in order."""
+    parts = re.split(r"^(\S[^\n]*)\n-{3,}\n", inspect.cleandoc(env_class.__doc__ or ""), flags=re.MULTILINE)
+    return {title: text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def class_shares(env_class: type[SciSciEnv], papers: Sequence[Paper]) -> dict[str, float]:
+    """Share of each gold label among the examples of `papers`; empty if there are none."""
+    counts = Counter(env_class(*example).gold_label for example in env_class.examples(papers))
+    total = sum(counts.values())
+    return {label: counts[label] / total for label in env_class.labels} if total else {}

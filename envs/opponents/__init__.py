@@ -1,0 +1,1 @@
+"""Who an agent plays against or is read by: challengers and judges."""

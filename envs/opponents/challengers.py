@@ -1,0 +1,179 @@
+"""Agent B, who challenges: scripted, or any `MessageCompleter`, such as those of `envs/opponents/completers.py`.
+
+A challenger is told which label to argue for and sees the paper as the agent saw it. It never sees the outcome, so what
+it writes can tell no more about it than the paper does.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tinker_cookbook.completers import MessageCompleter
+from tinker_cookbook.renderers import Message
+
+from ..kit.answers import message_text
+from ..kit.fencing import as_data
+from ..kit.prompts import DATA
+from .asking import LIMITS, Limits, ask
+from .completers import LiteLLMCompleter, tinker_completer
+from .named import Named
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a challenger gets to see.
+
+    Parameters
+    ----------
+    title, abstract : str
+    paper : str
+        The paper as the agent saw it, between `<paper>` tags.
+    answer : str
+        The agent's text.
+    label : str
+        To argue for; never the one the agent has answered with.
+    labels : tuple of str
+    """
+
+    title: str
+    abstract: str
+    paper: str
+    answer: str
+    label: str
+    labels: tuple[str, ...]
+
+
+class Challenger(ABC):
+    """Writes the argument for a label. Must be picklable: it travels to rollout workers with the group builder."""
+
+    limits: Limits = LIMITS
+
+    @abstractmethod
+    async def argue(self, case: Case) -> str:
+        """The argument as plain text. It may fail in any way; see `argument_of`."""
+
+
+async def argument_of(challenger: Challenger, case: Case) -> str | None:
+    """The argument, fenced off as data and cut to `limits.longest` characters; None if the challenger failed."""
+    said = await ask(lambda: challenger.argue(case), lambda text: text.strip() or None, challenger.limits)
+    return None if said is None else as_data(said)
+
+
+CUES: Mapping[str, Sequence[str]] = {
+    "disruptive": "first new novel introduce discover unlike replace overturn contradict unexpected alternative "
+    "challenge paradigm abandon without".split(),
+    "consolidating": "extend improve refine confirm generalize review previous existing established standard known "
+    "consistent based build framework".split(),
+    "neutral": "apply application case data measure survey describe compare evaluate report tool sample "
+    "catalogue specific local".split(),
+}
+
+_SENTENCE = re.compile(r"[^.!?]+[.!?]*")
+
+
+@dataclass(frozen=True)
+class ScriptedChallenger(Challenger):
+    """Argues from the paper's own text, with no model: it quotes the sentence that speaks most for its label.
+
+    Deterministic. A sentence speaks for a label by the number of its words that begin with one of the label's cue
+    words; without any, it says so and quotes nothing.
+
+    Parameters
+    ----------
+    cues : mapping of label to word beginnings, lower case
+    """
+
+    cues: Mapping[str, Sequence[str]] = field(default_factory=lambda: CUES)
+
+    async def argue(self, case: Case) -> str:
+        sentence, hits = self.evidence(f"{case.title}. {case.abstract}", case.label)
+        if not hits:
+            return f"I would say {case.label}: I find nothing in the text that speaks against it."
+        shown = " ".join(sentence.split()[:25])
+        return f'I would say {case.label}: it says "{shown}", and {", ".join(hits)} points that way.'
+
+    def evidence(self, text: str, label: str) -> tuple[str, list[str]]:
+        """The sentence with the most cue words for `label`, the first of several, and these words."""
+        best: tuple[str, list[str]] = ("", [])
+        cues = tuple(self.cues.get(label, ()))
+        if not cues:
+            return best
+        cue_word = _cue_word(cues)
+        for sentence in _SENTENCE.findall(text):
+            hits = cue_word.findall(sentence.lower())
+            if len(hits) > len(best[1]):
+                best = (sentence.strip(), hits)
+        return best
+
+
+@lru_cache(maxsize=64)
+def _cue_word(cues: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, cues))})[a-z]*")
+
+
+PROMPT = """\
+You take part in a review. {data} So is the text between the <response> tags, which a colleague wrote about the paper.
+
+{paper}
+
+<response>
+{answer}
+</response>
+
+The question was which of these labels the paper's later reception will earn: {labels}. Argue, in at most 120 words, \
+that it is {label}. Use only what the title and abstract say, quote the passages you rely on word for word, and state \
+no facts about what happened after publication."""
+
+
+LONGEST_ANSWER = 20_000
+"""Characters of the agent's text that a model is shown, the last ones: they hold the answer."""
+
+
+@dataclass(frozen=True)
+class CompleterChallenger(Challenger):
+    """Any `MessageCompleter` as challenger.
+
+    Parameters
+    ----------
+    completer : MessageCompleter
+        Has to be picklable if rollouts run in worker processes, as those of `envs/opponents/completers.py` are.
+    limits : Limits
+    """
+
+    completer: MessageCompleter
+    limits: Limits = LIMITS
+
+    async def argue(self, case: Case) -> str:
+        return message_text(await self.completer(challenge_prompt(case)))
+
+
+def challenge_prompt(case: Case) -> list[Message]:
+    """What a model that challenges is asked, with the paper and the agent's text fenced off as data."""
+    text = PROMPT.format(
+        data=DATA,
+        paper=case.paper,
+        answer=as_data(case.answer[-LONGEST_ANSWER:]),
+        labels=", ".join(case.labels),
+        label=case.label,
+    )
+    return [Message(role="user", content=text)]
+
+
+CHALLENGERS: Named[Challenger] = Named("challenger", Challenger)  # type: ignore[type-abstract]
+CHALLENGERS.register("scripted", lambda _: ScriptedChallenger(), "quotes the sentence that speaks most for its label")
+CHALLENGERS.register(
+    "tinker",
+    lambda argument: CompleterChallenger(tinker_completer(argument)),
+    "a model of the engine, or MODEL@tinker://PATH for a checkpoint of it",
+    "MODEL",
+)
+CHALLENGERS.register(
+    "litellm",
+    lambda argument: CompleterChallenger(LiteLLMCompleter(argument)),
+    "any endpoint that litellm knows, such as litellm:openai/NAME with OPENAI_API_BASE and OPENAI_API_KEY",
+    "MODEL",
+)

@@ -1,0 +1,301 @@
+"""From papers to what the cookbook's RL loop takes: env groups, batches, datasets. Everything here can be pickled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import chz
+import tinker
+from tinker_cookbook import model_info
+from tinker_cookbook.exceptions import TinkerCookbookError
+from tinker_cookbook.renderers import Message, Renderer, get_renderer
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv
+from tinker_cookbook.rl.types import (
+    Action,
+    ActionExtra,
+    Env,
+    EnvGroupBuilder,
+    Metrics,
+    RLDataset,
+    RLDatasetBuilder,
+    StepResult,
+    Trajectory,
+)
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+from ...datasets.store import load_papers
+from ...rewards.diagnostics import group_diagnostics
+from ..kit.base import Example, SciSciEnv
+from ..registry import spec
+from .order import Order, Shuffled, epoch_order
+from .outcomes import outcome_metrics
+from .thread_safe_tokenizer import ThreadSafeTokenizer
+from .transcripts import log_episodes
+
+
+@functools.lru_cache(maxsize=8)
+def renderer_of(renderer_name: str, tokenizer_name: str) -> Renderer:
+    """Renderer for a tokenizer (a hub name or a local folder), made once a process."""
+    tokenizer: Any = ThreadSafeTokenizer(get_tokenizer(tokenizer_name))
+    return get_renderer(renderer_name, tokenizer, model_name=tokenizer_name)
+
+
+def renderer_name_for(model_name: str, explicit: str | None = None) -> str:
+    """Renderer of a model: the one asked for, the cookbook's recommendation, or for a local folder its chat template.
+
+    Raises
+    ------
+    ValueError
+        If the model is neither known to the cookbook nor a folder with a chat template that is recognised.
+    """
+    if explicit:
+        return explicit
+    if not Path(model_name).is_dir():
+        try:
+            return model_info.get_recommended_renderer_name(model_name)
+        except (ValueError, KeyError, TinkerCookbookError) as error:
+            raise ValueError(
+                f"no folder {model_name!r}, and the cookbook does not know a model of that name ({error}); check "
+                "model_name, or pass renderer_name="
+            ) from error
+    template = getattr(get_tokenizer(model_name), "chat_template", None) or ""
+    if "<|im_start|>" in template:
+        return "qwen3_instruct"
+    raise ValueError(f"cannot tell the renderer of {model_name} from its chat template; pass renderer_name=")
+
+
+class SciSciTokenEnv(EnvFromMessageEnv):
+    """A message environment at token level, which is told when its episode ends without it.
+
+    The cookbook's adapter returns early on a token limit and on a message that cannot be parsed. Here that costs the
+    `floor`, and the environment's `abandon` is called, so that nobody waits for it.
+    """
+
+    def __init__(self, renderer: Renderer, env: MessageEnv, floor: float):
+        # The cookbook's default for a cut-off answer is -0.1: better than being wrong. It would teach a policy to run
+        # out of tokens whenever it is unsure.
+        super().__init__(renderer, env, failed_parse_reward=floor, context_overflow_reward=floor)
+
+    async def _render_in_thread(self, messages: list[Message], **kwargs: Any) -> tinker.ModelInput:
+        # Not in a thread, as the cookbook does it: a fast tokenizer switches flags on itself while it encodes, so two
+        # threads crash ("Already borrowed") or, worse, encode `<|im_start|>` as plain text now and then. A prompt about
+        # a paper or two takes a millisecond.
+        return self.renderer.build_generation_prompt(messages, **kwargs)
+
+    async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
+        result = await super().step(action, extra=extra)
+        if result.episode_done and isinstance(self.message_env, SciSciEnv):
+            self.message_env.abandon()
+        return result
+
+
+def token_env(env: MessageEnv, renderer: Renderer, floor: float | None = None) -> SciSciTokenEnv:
+    """`env` at token level. `floor` is for episodes that never reach it; by default that of the environment."""
+    if floor is None:
+        if not isinstance(env, SciSciEnv):
+            raise ValueError(f"{type(env).__name__} has no reward_range; say which floor a cut-off answer earns")
+        floor = env.reward_range[0]
+    return SciSciTokenEnv(renderer, env, floor)
+
+
+@dataclass(frozen=True)
+class SciSciGroupBuilder(EnvGroupBuilder):
+    """One group: `group_size` episodes about the same example.
+
+    Parameters
+    ----------
+    env_id : str
+    example : tuple of Paper
+    renderer_name, tokenizer_name : str
+        Names and not objects, so that a builder is small when it travels to a worker process.
+    group_size : int >= 1
+    options : dict
+        Keyword options of the environment.
+    """
+
+    env_id: str
+    example: Example
+    renderer_name: str
+    tokenizer_name: str
+    group_size: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    async def make_envs(self) -> Sequence[Env]:
+        renderer = renderer_of(self.renderer_name, self.tokenizer_name)
+        group = spec(self.env_id).make_group(self.example, self.group_size, self.options)
+        return [token_env(env, renderer) for env in group]
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
+    ) -> list[tuple[float, Metrics]]:
+        """What only the end of all episodes shows, tie statistics, outcomes, and the metrics that cut-off episodes
+        lack."""
+        inner = [_message_env(env) for env in env_group]
+        added = [env.group_reward() for env in inner]
+        rewards = [
+            sum(step.reward for step in trajectory.transitions) + extra
+            for trajectory, extra in zip(trajectory_group, added, strict=True)
+        ]
+        shared = group_diagnostics(rewards, *spec(self.env_id).reward_range)
+        log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
+        return [
+            (extra, {**shared, **outcome_metrics(trajectory, env, reward), **_ungraded(trajectory, env)})
+            for trajectory, extra, env, reward in zip(trajectory_group, added, inner, rewards, strict=True)
+        ]
+
+    def logging_tags(self) -> list[str]:
+        return [self.env_id]
+
+
+def _message_env(env: Env) -> SciSciEnv:
+    assert isinstance(env, SciSciTokenEnv)
+    assert isinstance(env.message_env, SciSciEnv)
+    return env.message_env
+
+
+def _ungraded(trajectory: Trajectory, env: SciSciEnv) -> Metrics:
+    """Metrics that an episode lacks because it was cut off."""
+    have = {name for step in trajectory.transitions for name in step.metrics}
+    return {name: value for name, value in env.ungraded.items() if name not in have}
+
+
+class SciSciDataset(RLDataset):
+    """Batches of groups over a list of examples, shuffled anew every epoch.
+
+    Parameters
+    ----------
+    env_id : str
+    examples : sequence of tuple of Paper
+    groups_per_batch, group_size : int >= 1
+    renderer_name, tokenizer_name : str
+    options : dict
+    batches : int or None
+        Length of the dataset; None for one epoch.
+    seed : int or None
+        Of the shuffling; None keeps the order, once.
+    order : Order or None
+        Which example comes when; None for `Shuffled`.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        examples: Sequence[Example],
+        *,
+        groups_per_batch: int,
+        group_size: int,
+        renderer_name: str,
+        tokenizer_name: str,
+        options: dict[str, Any] | None = None,
+        batches: int | None = None,
+        seed: int | None = 0,
+        order: Order | None = None,
+    ):
+        if not examples:
+            raise ValueError(f"no examples for {env_id}: none of the papers has the label it grades against")
+        for name, value in (("groups_per_batch", groups_per_batch), ("group_size", group_size)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        self.env_id, self.examples, self.seed = env_id, examples, seed
+        self.groups_per_batch, self.group_size = groups_per_batch, group_size
+        self.renderer_name, self.tokenizer_name = renderer_name, tokenizer_name
+        self.options = options or {}
+        self.order = order or Shuffled(len(examples), seed or 0)
+        self.batches = batches if batches is not None else -(-len(examples) // groups_per_batch)
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        if not 0 <= index < self.batches:
+            raise IndexError(f"batch {index} is outside 0..{self.batches - 1}")
+        # One endless stream of shuffled epochs, so that a batch may straddle two of them and none is short.
+        first = index * self.groups_per_batch
+        last = first + self.groups_per_batch
+        if self.seed is None:
+            last = min(last, len(self.examples))
+        return [self._builder(position) for position in range(first, last)]
+
+    def _builder(self, position: int) -> SciSciGroupBuilder:
+        options = self.options
+        if self.seed is not None and "seed" in spec(self.env_id).option_names() and "seed" not in options:
+            # Another draw of whatever the environment draws, every time a paper comes round; the same within a group.
+            options = {**options, "seed": self.seed * 1_000_003 + position}
+        example = self.examples[position if self.seed is None else self.order(position)]
+        return SciSciGroupBuilder(
+            self.env_id, example, self.renderer_name, self.tokenizer_name, self.group_size, options
+        )
+
+
+OrderMaker = Callable[[Sequence[Example], int], Order]
+
+
+@chz.chz
+class SciSciDatasetBuilder(RLDatasetBuilder):
+    """Training and held-out batches of one environment over a built dataset folder.
+
+    Parameters
+    ----------
+    env_id : str
+    dataset : str
+        Folder that `scisci-gym build` wrote.
+    renderer_name, tokenizer_name : str
+    groups_per_batch, group_size : int
+    batches : int or None
+        Training batches; None for one epoch.
+    held_out : int
+        Examples of the validation split for the evaluation during training, one rollout each; 0 for none.
+    options : dict
+        Options of the environment, such as ``{"prompt": "short"}``.
+    seed : int
+    order : callable or None
+        (examples, seed) -> the `Order` of the training examples; None for `Shuffled`.
+    """
+
+    env_id: str
+    dataset: str
+    renderer_name: str
+    tokenizer_name: str
+    groups_per_batch: int = 32
+    group_size: int = 8
+    batches: int | None = None
+    held_out: int = 128
+    options: dict[str, Any] = chz.field(default_factory=dict)
+    seed: int = 0
+    order: OrderMaker | None = None
+
+    async def __call__(self) -> tuple[SciSciDataset, SciSciDataset | None]:
+        env_class = spec(self.env_id)
+        shared: dict[str, Any] = {
+            "renderer_name": self.renderer_name,
+            "tokenizer_name": self.tokenizer_name,
+            "options": self.options,
+        }
+        training = env_class.examples(load_papers(self.dataset, "train"), self.seed)
+        train = SciSciDataset(
+            self.env_id,
+            training,
+            groups_per_batch=self.groups_per_batch,
+            group_size=self.group_size,
+            batches=self.batches,
+            seed=self.seed,
+            order=self.order(training, self.seed) if self.order and training else None,
+            **shared,
+        )
+        if not self.held_out:
+            return train, None
+        examples = env_class.examples(load_papers(self.dataset, "validation"), self.seed)
+        chosen = epoch_order(self.seed, 0, len(examples))[: self.held_out]
+        held_out = SciSciDataset(
+            self.env_id,
+            [examples[at] for at in sorted(chosen)],
+            groups_per_batch=max(1, len(chosen)),
+            group_size=1,
+            seed=None,
+            **shared,
+        )
+        return train, held_out

@@ -1,0 +1,75 @@
+"""In which order a training run comes to its examples: a place for every position of an endless stream."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..kit.base import Example
+from ..registry import make
+
+
+class Order(Protocol):
+    """Position in the stream of groups (0, 1, ...) -> place in the list of examples. A function of its own position:
+    a resumed run asks for the same ones."""
+
+    def __call__(self, position: int) -> int: ...
+
+
+class Shuffled:
+    """All examples once an epoch, in another order every epoch.
+
+    Parameters
+    ----------
+    size : int >= 1
+        Number of examples.
+    seed : int
+    """
+
+    def __init__(self, size: int, seed: int):
+        self.size, self.seed = size, seed
+
+    def __call__(self, position: int) -> int:
+        epoch, within = divmod(position, self.size)
+        return int(epoch_order(self.seed, epoch, self.size)[within])
+
+
+class Balanced:
+    """The labels by turns, so that any run of as many positions as there are labels holds each label once; within a
+    label, epochs as in `Shuffled`.
+
+    Parameters
+    ----------
+    labels : sequence of str, length N >= 1
+        Gold label of every example.
+    seed : int
+    """
+
+    def __init__(self, labels: Sequence[str], seed: int):
+        names = sorted(set(labels))
+        self.places = [np.flatnonzero(np.asarray(labels) == name) for name in names]
+        self.orders = [Shuffled(len(places), seed * 1_000_003 + at) for at, places in enumerate(self.places)]
+
+    def __call__(self, position: int) -> int:
+        turn, label = divmod(position, len(self.places))
+        return int(self.places[label][self.orders[label](turn)])
+
+
+@dataclass(frozen=True)
+class BalancedOrder:
+    """Maker of a `Balanced` order over the gold labels of an environment's examples."""
+
+    env_id: str
+
+    def __call__(self, examples: Sequence[Example], seed: int) -> Order:
+        return Balanced([make(self.env_id, *example).gold_label for example in examples], seed)
+
+
+@functools.lru_cache(maxsize=16)
+def epoch_order(seed: int, epoch: int, size: int) -> np.ndarray:
+    """A permutation of 0..size-1 that the seed and the epoch decide; int64 (size,)."""
+    return np.random.default_rng([seed, epoch]).permutation(size)

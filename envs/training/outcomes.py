@@ -1,0 +1,52 @@
+"""What became of the rollouts of a group, as metrics that can be averaged: cut off, unparsed or wrong; its label."""
+
+from __future__ import annotations
+
+from tinker_cookbook.rl.types import Metrics, Trajectory
+
+from ..kit.base import SciSciEnv
+
+CUT_OFF = ("max_tokens_reached", "context_overflow")
+"""What the cookbook says about an episode that a token limit ended; it says nothing about the others, so that the
+average of its own metric is 1 or absent."""
+
+ANSWERED = ("format_valid", "objector_format_valid")
+
+
+def outcome_metrics(trajectory: Trajectory, env: SciSciEnv, reward: float) -> Metrics:
+    """Metrics of one rollout whose averages over rollouts are shares.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        A finished one.
+    env : SciSciEnv
+        The environment it was in.
+    reward : float
+        Total reward of the rollout, with what only the end of the group showed.
+
+    Returns
+    -------
+    dict
+        ``at_floor``: 1 if the reward is the least there is. It is the sum of three: ``truncated``: 1 if a token limit
+        ended the episode. ``no_answer``: 1 if it ended by itself, with a message that holds no answer.
+        ``at_floor_wrong``: 1 if an answer was there and earned no more than none would have.
+
+        For environments with labels, ``predicted/<label>``: 1 for
+        the label of the last answer (all 0 where none could be parsed), and ``expected/<label>``: 1 for the right one.
+        The first shows a policy that says the same label to everything, the second how often that would be right.
+    """
+    steps = trajectory.transitions
+    said = str(steps[-1].logs.get("predicted", "")) if steps else ""
+    truncated = any(name in step.metrics for step in steps for name in CUT_OFF)
+    # The last step says whether there was an answer; both sides of a game have a name for it.
+    answered = bool(steps) and any(steps[-1].metrics.get(name, 0.0) > 0 for name in ANSWERED)
+    at_floor = reward <= env.reward_range[0]
+    return {
+        "truncated": float(truncated),
+        "no_answer": float(not truncated and not answered),
+        "at_floor": float(at_floor),
+        "at_floor_wrong": float(at_floor and answered and not truncated),
+        **{f"predicted/{label}": float(said == label) for label in env.labels},
+        **{f"expected/{label}": float(env.gold_label == label) for label in env.labels},
+    }

@@ -1,0 +1,85 @@
+"""Episodes as text in the cookbook's logs of a training step, exactly as the policy saw them, for people to read."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinker_cookbook.renderers import Renderer
+from tinker_cookbook.rl.types import Trajectory
+from tinker_cookbook.utils import logtree
+
+from ..kit.base import SciSciEnv
+
+EPISODE = "scisci-gym/episode"
+"""`type` of the data of an episode in `iteration_*/*_logtree.json`."""
+
+
+@dataclass(frozen=True)
+class EpisodeLog:
+    """One episode, for `logtree.log_formatter`. Nothing is decoded for groups that the cookbook does not log.
+
+    Parameters
+    ----------
+    renderer : Renderer
+    trajectory : Trajectory
+    env : SciSciEnv
+    reward : float
+        Total, with what only the end of the group showed.
+    """
+
+    renderer: Renderer
+    trajectory: Trajectory
+    env: SciSciEnv
+    reward: float
+
+    def to_data(self) -> dict[str, Any]:
+        """``type``, ``example_id``, ``turns`` (pairs of what was asked and answered), ``reward``, ``expected``, and
+        ``predicted`` ("" where nothing could be parsed)."""
+        steps = self.trajectory.transitions
+        return {
+            "type": EPISODE,
+            "example_id": self.env.example_id,
+            "turns": self.turns(),
+            "reward": self.reward,
+            "expected": self.env.gold_label,
+            "predicted": str(steps[-1].logs.get("predicted", "")) if steps else "",
+        }
+
+    def turns(self) -> list[tuple[str, str]]:
+        """(tokens that were new in the observation, tokens of the answer) as text, for every turn."""
+        found, seen = [], []
+        for step in self.trajectory.transitions:
+            shown, answer = step.ob.to_ints(), list(step.ac.tokens)
+            # The prompt of a later turn repeats the conversation so far.
+            new = shown[len(seen) :] if shown[: len(seen)] == seen else shown
+            found.append((self._text(new), self._text(answer)))
+            seen = shown + answer
+        return found
+
+    def to_html(self) -> str:
+        """The same for the cookbook's own page; what models and papers wrote is escaped."""
+        data = self.to_data()
+        turns = "".join(
+            f"<pre>{html.escape(asked)}</pre><pre><b>{html.escape(said)}</b></pre>" for asked, said in data["turns"]
+        )
+        outcome = (
+            f"predicted {data['predicted'] or 'nothing'}, expected {data['expected']}, reward {data['reward']:.3f}"
+        )
+        return f"<h5>{html.escape(data['example_id'])}</h5>{turns}<p>{html.escape(outcome)}</p>"
+
+    def get_css(self) -> str:
+        return ""
+
+    def _text(self, tokens: list[int]) -> str:
+        return str(self.renderer.tokenizer.decode(tokens))
+
+
+def log_episodes(
+    renderer: Renderer, trajectories: Sequence[Trajectory], envs: Sequence[SciSciEnv], rewards: Sequence[float]
+) -> None:
+    """Put the episodes of a group into the cookbook's log, where it logs this group (`num_groups_to_log`)."""
+    for trajectory, env, reward in zip(trajectories, envs, rewards, strict=True):
+        logtree.log_formatter(EpisodeLog(renderer, trajectory, env, reward))

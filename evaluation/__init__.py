@@ -1,0 +1,1 @@
+"""Evaluation: asking policies and baselines the same questions, and scoring the answers. Nothing here trains."""

@@ -1,0 +1,147 @@
+"""What a policy has to beat. Baselines answer in words, and the environment grades them as it grades a policy."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..datasets.store import load_papers
+from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark
+from ..envs.kit.answers import format_number, format_probabilities
+from ..envs.kit.base import SciSciEnv
+from ..envs.registry import make, spec
+from .ask import Answer, grade
+from .features import Encoder
+from .learners import METADATA, TFIDF, Learner, believed, embeddings, numbers_of
+
+MAJORITY, PRIOR, RANDOM = "majority class", "class prior", "uniform random"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Environments of the three parts of a dataset; the test environments are fresh each time they are asked for."""
+
+    train: list[SciSciEnv]
+    validation: list[SciSciEnv]
+    test: Callable[[], list[SciSciEnv]]
+
+    @property
+    def env_class(self) -> type[SciSciEnv]:
+        return type(self.train[0])
+
+    def prior(self) -> np.ndarray:
+        """Shares of the labels in training; float (K,)."""
+        count = Counter(env.gold_label for env in self.train)
+        return np.array([count[label] for label in self.env_class.labels]) / len(self.train)
+
+
+def examples_of(
+    env_id: str,
+    dataset: str,
+    split: str = "test",
+    options: dict[str, Any] | None = None,
+    max_examples: int | None = None,
+) -> Examples:
+    """Examples of an environment in a dataset.
+
+    Raises
+    ------
+    ValueError
+        If training or the split has none.
+    """
+    env_class = spec(env_id)
+
+    def part(name: str) -> list[SciSciEnv]:
+        examples = env_class.examples(load_papers(dataset, name))
+        return [make(env_id, *example, **(options or {})) for example in examples]
+
+    train = part("train")
+    if not train:
+        raise ValueError(f"no paper of {dataset} (train) has a label {env_id} grades")
+    benchmark = SciSciBenchmark(env_id, env_id, dataset, split, options)
+    benchmark.episodes(1)
+    return Examples(train, part("validation"), lambda: benchmark.episodes(max_examples))
+
+
+def baseline_names(env_class: type[SciSciEnv], encoder: Encoder | None = None) -> list[str]:
+    """Names of the baselines of an environment, weakest first."""
+    learners = _learners(encoder)
+    if env_class.asks_for == "number":
+        return ["median", "training draw", RANDOM, *[learner.numeric_name for learner in learners]]
+    return [MAJORITY, PRIOR, RANDOM, *[learner.name for learner in learners]]
+
+
+async def baseline_answers(
+    examples: Examples, name: str, encoder: Encoder | None = None, seed: int = 0
+) -> list[Answer]:
+    """Graded answers of one baseline to all test examples.
+
+    - majority class: always the most common training label, with certainty. Numbers: the training median.
+    - class prior: a label drawn with the shares that labels have in training; where probabilities are asked for, these
+      shares. Numbers: the number of a training example drawn at random ("training draw").
+    - uniform random: any label, all equally probable. Numbers: any in [-1, 1].
+    - metadata only, TF-IDF, embeddings: learned from the training examples; see `learners`.
+
+    Parameters
+    ----------
+    name : one of `baseline_names`
+    encoder : callable, optional
+        For embeddings.
+    seed : int
+        Of what is drawn and of the learners.
+
+    Raises
+    ------
+    ValueError
+        If there is no such baseline.
+    """
+    env_class, test = examples.env_class, examples.test()
+    known = baseline_names(env_class, encoder)
+    if name not in known:
+        raise ValueError(f"{env_class.env_id} has no baseline {name!r}; it has {', '.join(known)}")
+    if env_class.asks_for == "number":
+        return await grade(test, [format_number(value) for value in _numbers(examples, test, name, encoder, seed)])
+    labels, n, rng = env_class.labels, len(test), random.Random(seed)
+    prior = examples.prior()
+    learner = {learner.name: learner for learner in _learners(encoder)}.get(name)
+    if name == MAJORITY:
+        shares = np.eye(len(labels))[[int(prior.argmax())] * n]
+    elif learner is None:
+        shares = np.tile(prior if name == PRIOR else np.full(len(labels), 1 / len(labels)), (n, 1))
+    else:
+        shares = believed(learner, examples.train, examples.validation, test, seed)
+    if env_class.asks_for == "probabilities":
+        texts = [format_probabilities(row.tolist(), labels) for row in shares]
+    elif learner is None:
+        texts = [env_class.answer_for(rng.choices(labels, row)[0]) for row in shares]
+    else:
+        texts = [env_class.answer_for(labels[int(row.argmax())]) for row in shares]
+    return await grade(test, texts, shares.tolist())
+
+
+def _numbers(
+    examples: Examples, test: list[SciSciEnv], name: str, encoder: Encoder | None, seed: int
+) -> Sequence[float]:
+    known, n, rng = [float(env.truth) for env in examples.train], len(test), random.Random(seed)
+    if name == "median":
+        return [float(np.median(known))] * n
+    if name == "training draw":
+        return [rng.choice(known) for _ in range(n)]
+    if name == RANDOM:
+        return [rng.uniform(-1, 1) for _ in range(n)]
+    learner = {learner.numeric_name: learner for learner in _learners(encoder)}[name]
+    parts = [
+        ([env.papers[0] for env in envs], [float(env.truth) for env in envs])
+        for envs in (examples.train, examples.validation)
+    ]
+    found = numbers_of(learner, parts[0], parts[1], [env.papers[0] for env in test], seed)
+    return np.clip(found, -1, 1).tolist()
+
+
+def _learners(encoder: Encoder | None) -> list[Learner]:
+    return [METADATA, TFIDF, *([] if encoder is None else [embeddings(encoder)])]

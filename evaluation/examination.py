@@ -1,0 +1,140 @@
+"""One policy under examination: what it is asked beyond the benchmark itself, and where its answers are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tinker
+from tinker_cookbook.eval.benchmarks import StoredTrajectory, load_trajectories
+from tinker_cookbook.renderers import Renderer
+
+from ..datasets.atomic_files import write_text_atomically
+from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark
+from ..envs.kit.base import SciSciEnv
+from ..envs.training.groups import renderer_of
+from .evaluate import Task
+from .policy_scores import Answer, ask
+
+
+class VariantBenchmark(SciSciBenchmark):
+    """A benchmark in which every question is changed before it is asked, in the same order.
+
+    Parameters
+    ----------
+    base : SciSciBenchmark
+    change : callable
+        Environment -> environment with the same gold label.
+    """
+
+    def __init__(self, base: SciSciBenchmark, change: Callable[[SciSciEnv], SciSciEnv]):
+        super().__init__(base.env_id, base.name, base.dataset, base.split, base.options)
+        self.base, self.change = base, change
+
+    def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
+        return [self.change(env) for env in self.base.episodes(max_examples)]
+
+
+@dataclass(frozen=True)
+class Examination:
+    """A policy, a task, a split, and a folder. Greedy answers; those found in the folder are not asked for again.
+
+    Parameters
+    ----------
+    task : Task
+    client : tinker.SamplingClient
+    folder : Path
+        Below it, one folder for each arm.
+    split : str
+    max_examples : int or None
+        Spread evenly over the split; None for all.
+    seed : int
+        Of the bootstrap.
+    main : Path or None
+        Where greedy answers to the task as it is are kept already, if they are.
+    """
+
+    task: Task
+    client: tinker.SamplingClient
+    folder: Path
+    split: str = "test"
+    max_examples: int | None = None
+    seed: int = 0
+    main: Path | None = None
+
+    @property
+    def renderer(self) -> Renderer:
+        return renderer_of(self.task.renderer_name, self.task.model_name)
+
+    def benchmark(self) -> SciSciBenchmark:
+        """The questions as they are."""
+        return self.task.benchmark(self.split)
+
+    def with_options(self, env: str, **options: Any) -> Examination:
+        """The same policy on another environment."""
+        return replace(self, task=replace(self.task, env=env, options=options), main=None)
+
+    def answers_folder(self, arm: str, settings: str = "") -> Path:
+        """Where the answers of an arm are kept. Another dataset, option or limit is another folder."""
+        if arm == "main" and self.main is not None:
+            return self.main
+        asked = {
+            "dataset": self.task.dataset,
+            "split": self.split,
+            "env": self.task.env,
+            "options": {name: repr(value) for name, value in sorted(self.task.options.items())},
+            "max_tokens": self.task.max_tokens,
+            "settings": settings,
+        }
+        digest = hashlib.blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=6).hexdigest()
+        return self.folder / f"{arm}-{digest}"
+
+    async def ask(
+        self, arm: str = "main", benchmark: SciSciBenchmark | None = None, settings: str = "", max_tokens: int = 0
+    ) -> list[Answer]:
+        """Greedy answers to a benchmark, by default the task's own.
+
+        Parameters
+        ----------
+        arm, settings : str
+            What is different in this benchmark; decides where the answers are kept.
+        max_tokens : int
+            0 for that of the task.
+        """
+        return await ask(
+            benchmark or self.benchmark(),
+            self.client,
+            self.renderer,
+            max_tokens=max_tokens or self.task.max_tokens,
+            temperature=0.0,
+            max_examples=self.max_examples,
+            save_dir=self.answers_folder(arm, settings),
+        )
+
+    def stored(self, arm: str, benchmark: SciSciBenchmark, settings: str = "") -> list[StoredTrajectory]:
+        """Whole episodes of an arm that was asked, in the benchmark's order."""
+        kept = load_trajectories(str(self.answers_folder(arm, settings)), benchmark.name)
+        found = {episode.example_id: episode for episode in kept}
+        return [found[env.example_id] for env in benchmark.episodes(self.max_examples)]
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: what is not defined (NaN) becomes null."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_json(path: Path, report: dict[str, Any]) -> None:
+    """Write a report, keys in the order that they were found in."""
+    text = json.dumps(plain(report), indent=2, ensure_ascii=False, allow_nan=False)
+    write_text_atomically(path, text + "\n")

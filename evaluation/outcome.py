@@ -1,0 +1,192 @@
+"""Everything that is known about one set of answers to one environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from ..envs.kit.base import SciSciEnv
+from .ask import Answer
+from .bootstrap import Score, interval, resample, weighted_mean
+from .calibration import Calibration, calibration
+from .discrimination import Discrimination, discrimination
+from .examination import plain
+from .policy_scores import score_answers
+from .scores import Scores, score
+
+MAIN_SCORES = {
+    "macro_f1": "macro-F1",
+    "accuracy": "accuracy",
+    "brier_skill": "Brier skill",
+    "reward": "mean reward",
+}
+
+
+@dataclass(frozen=True)
+class YearOutcome:
+    """Scores of the papers of one year of publication."""
+
+    year: int
+    n: int
+    main: Score
+    accuracy: Score
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Scores of one set of answers.
+
+    Parameters
+    ----------
+    env_id : str
+    n : int
+    main : str
+        Which score counts here: a key of `MAIN_SCORES`.
+    scores : Scores
+        Of the labels.
+    parts : dict of Scores
+        Of each question, where labels answer several.
+    reward : Score
+        Mean of what the environment paid.
+    calibration, discrimination : None where answers come without probabilities
+    years : tuple of YearOutcome
+    """
+
+    env_id: str
+    n: int
+    main: str
+    scores: Scores
+    parts: dict[str, Scores]
+    reward: Score
+    calibration: Calibration | None
+    discrimination: Discrimination | None
+    years: tuple[YearOutcome, ...]
+
+    @property
+    def main_score(self) -> Score:
+        """The score that counts in this environment."""
+        if self.main == "reward":
+            return self.reward
+        if self.main == "brier_skill":
+            assert self.calibration is not None
+            assert self.calibration.brier_skill is not None
+            return self.calibration.brier_skill
+        return getattr(self.scores, self.main)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; a number that is not defined (NaN) becomes null."""
+        return plain(asdict(self))
+
+
+def main_score_of(env_class: type[SciSciEnv]) -> str:
+    """Which score counts in an environment.
+
+    Brier skill where probabilities are asked for, the mean reward where a number is, accuracy for pairs that are shown
+    in both orders (balanced by design), macro-F1 for all other labels.
+    """
+    if env_class.asks_for == "probabilities":
+        return "brier_skill"
+    if env_class.asks_for == "number":
+        return "reward"
+    return "accuracy" if env_class.presentations > 1 else "macro_f1"
+
+
+def outcome(
+    answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.ndarray, seed: int = 0, bins: int = 10
+) -> Outcome:
+    """Scores of a set of answers, with 95 % bootstrap intervals over examples (over pairs, if both orders are shown).
+
+    Parameters
+    ----------
+    answers : sequence of Answer, length N >= 1
+        In the benchmark's order.
+    env_class : type of SciSciEnv
+    prior : float array (K,)
+        Shares of the labels in training: the reference of the Brier skill.
+    seed : int
+        Of the bootstrap.
+    bins : int
+        Of the reliability diagram.
+
+    Raises
+    ------
+    ValueError
+        If there are no answers, or one expects a label that the environment does not have.
+    """
+    labels, block, main = env_class.labels, env_class.presentations, main_score_of(env_class)
+    scores = score_answers(answers, labels, seed, block)
+    rewards = np.array([answer.reward for answer in answers])
+    probabilities, truth = stated(answers, labels, always=env_class.asks_for == "probabilities")
+    calibrated = discriminated = None
+    if probabilities is not None:
+        positive = 0 if len(labels) == 2 and block == 1 else None
+        calibrated = calibration(probabilities, truth, bins, prior=prior, positive=positive, seed=seed, block=block)
+        order = [labels.index(label) for label in env_class.label_order] or None
+        discriminated = discrimination(probabilities, truth, order=order, seed=seed, block=block)
+    return Outcome(
+        env_id=env_class.env_id,
+        n=len(answers),
+        main=main,
+        scores=scores,
+        parts=_parts(answers, env_class, seed),
+        reward=mean_score(rewards, seed, block),
+        calibration=calibrated,
+        discrimination=discriminated,
+        years=_years(answers, env_class, prior, seed),
+    )
+
+
+def stated(
+    answers: Sequence[Answer], labels: Sequence[str], always: bool = False
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Probabilities (N, K) of a set of answers, rows of NaN where one has none, and the truth (N,).
+
+    None instead of the probabilities if no answer has any; with `always` rows of NaN even then: nobody gave the
+    forecast that was asked for.
+    """
+    truth = np.array([labels.index(answer.expected) for answer in answers])
+    if not always and all(answer.probabilities is None for answer in answers):
+        return None, truth
+    nothing = (math.nan,) * len(labels)
+    return np.array([answer.probabilities or nothing for answer in answers]), truth
+
+
+def mean_score(values: np.ndarray, seed: int = 0, block: int = 1) -> Score:
+    """Mean of `values` (N,) with its bootstrap interval."""
+    return interval(resample(lambda weights: weighted_mean(weights, values), len(values), seed, block))
+
+
+def _parts(answers: Sequence[Answer], env_class: type[SciSciEnv], seed: int) -> dict[str, Scores]:
+    found = {}
+    for at, labels in enumerate(env_class.label_parts):
+        truth = [answer.expected.split(", ")[at] for answer in answers]
+        guess = [answer.predicted.split(", ")[at] if answer.predicted else "" for answer in answers]
+        found[" / ".join(labels)] = score(truth, guess, labels, seed)
+    return found
+
+
+def _years(
+    answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.ndarray, seed: int
+) -> tuple[YearOutcome, ...]:
+    main, block, labels = main_score_of(env_class), env_class.presentations, env_class.labels
+    found = []
+    for year, of_year in groupby(sorted(answers, key=lambda answer: answer.year), key=lambda answer: answer.year):
+        chosen = list(of_year)
+        scores = score_answers(chosen, labels, seed, block)
+        if main == "reward":
+            value = mean_score(np.array([answer.reward for answer in chosen]), seed, block)
+        elif main == "brier_skill":
+            probabilities, truth = stated(chosen, labels, always=True)
+            assert probabilities is not None
+            skill = calibration(probabilities, truth, prior=prior, seed=seed, block=block).brier_skill
+            assert skill is not None
+            value = skill
+        else:
+            value = getattr(scores, main)
+        found.append(YearOutcome(year, len(chosen), value, scores.accuracy))
+    return tuple(found)

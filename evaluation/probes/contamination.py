@@ -1,0 +1,298 @@
+"""Has the model seen the answers? Scores around its knowledge cutoff, by how well it knows a paper, without names and
+numbers, and without test papers that training contains in another form."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from ...datasets.paper import Paper
+from ...datasets.splits import is_post_cutoff
+from ...datasets.store import load_papers
+from ...envs.kit.base import SciSciEnv
+from ...envs.registry import make, spec
+from ..ask import Answer
+from ..bootstrap import Score, interval, resample
+from ..comparison import compare
+from ..examination import Examination, VariantBenchmark, plain
+from ..policy_scores import score_answers
+from ..scores import Scores
+from .duplicates import THRESHOLD, near_duplicates
+from .masking import Anonymiser
+from .titles import KNOWN, TitleCompletionBenchmark, TitleRecall, summarise, title_recalls
+
+PROBE_TOKENS = 64
+SHOWN = 20
+_YEAR = re.compile(r"\d{4}")
+_MONTH = re.compile(r"\d{4}-\d{2}")
+
+
+def cutoff_date(text: str) -> date:
+    """A knowledge cutoff as a date: ``YYYY-MM-DD``, or the last day that ``YYYY-MM`` or ``YYYY`` includes.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> cutoff_date("2024").isoformat(), cutoff_date("2024-02").isoformat()
+    ('2024-12-31', '2024-02-29')
+    """
+    try:
+        if _YEAR.fullmatch(text):
+            return date(int(text), 12, 31)
+        if _MONTH.fullmatch(text):
+            first = date.fromisoformat(f"{text}-01")
+            return first.replace(day=calendar.monthrange(first.year, first.month)[1])
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"a knowledge cutoff is YYYY, YYYY-MM or YYYY-MM-DD, got {text!r}") from error
+
+
+def period(papers: Sequence[Paper], cutoff: date) -> str:
+    """What a model with this knowledge cutoff can have read about an example.
+
+    Returns
+    -------
+    ``published_after``: every paper appeared on or after the cutoff. ``outcome_known``: every paper appeared before it,
+    and the years that its label looks at were over. ``published_before``: anything between.
+
+    Examples
+    --------
+    >>> old = Paper(openalex_id="W1", title="Old", publication_year=2010, cd_window=5)
+    >>> period([old], date(2014, 6, 1)), period([old], date(2016, 1, 1)), period([old], date(2009, 1, 1))
+    ('published_before', 'outcome_known', 'published_after')
+    """
+    after = [is_post_cutoff(paper.publication_date, paper.publication_year, cutoff) for paper in papers]
+    if all(after):
+        return "published_after"
+    closed = [p.cd_window is not None and date(p.publication_year + p.cd_window, 12, 31) <= cutoff for p in papers]
+    return "outcome_known" if all(closed) else "published_before"
+
+
+def difference(right: np.ndarray, group: np.ndarray, seed: int = 0, block: int = 1) -> Score:
+    """Accuracy inside a group minus accuracy outside, with a bootstrap interval over all examples.
+
+    Parameters
+    ----------
+    right, group : bool (N,)
+    seed, block : int
+
+    Examples
+    --------
+    >>> difference(np.array([True, True, False, True]), np.array([True, True, False, False])).value
+    0.5
+    """
+    inside, hits = group.astype(float), right.astype(float)
+
+    def gap(weights: np.ndarray) -> np.ndarray:
+        shares = []
+        for members in (inside, 1 - inside):
+            n = weights @ members
+            shares.append(np.divide(weights @ (members * hits), n, out=np.full(len(n), np.nan), where=n > 0))
+        return shares[0] - shares[1]
+
+    return interval(resample(gap, len(hits), seed, block))
+
+
+def _row(scores: Scores) -> dict[str, Any]:
+    """What of the scores fits a row of a table."""
+    return {
+        "n": scores.n,
+        "answered": scores.answered,
+        "accuracy": asdict(scores.accuracy),
+        "macro_f1": asdict(scores.macro_f1),
+        "mcc": asdict(scores.mcc),
+        "balanced_accuracy": asdict(scores.balanced.accuracy),
+    }
+
+
+def _brackets(paper: Paper) -> int:
+    return f"{paper.title} {paper.abstract}".count("[")
+
+
+class Contamination:
+    """The arms for the answers of one policy to one benchmark.
+
+    Parameters
+    ----------
+    examined : Examination
+    envs : list of SciSciEnv
+        The benchmark's examples.
+    answers : list of Answer
+        To them, in the same order.
+    """
+
+    def __init__(self, examined: Examination, envs: Sequence[SciSciEnv], answers: Sequence[Answer]):
+        self.examined, self.envs, self.answers = examined, list(envs), list(answers)
+        env_class = spec(examined.task.env)
+        self.labels, self.block, self.seed = env_class.labels, env_class.presentations, examined.seed
+        self.right = np.array([answer.predicted == answer.expected for answer in answers])
+
+    def by_group(self, groups: Sequence[str]) -> dict[str, Any]:
+        """Scores of each group of examples that occurs; a group holds both orders of a pair or neither."""
+        names = np.array(list(groups), dtype=object)
+        return {name: _row(self._scores(names == name)) for name in dict.fromkeys(groups)}
+
+    def _scores(self, members: np.ndarray) -> Scores:
+        chosen = [answer for answer, inside in zip(self.answers, members, strict=True) if inside]
+        return score_answers(chosen, self.labels, self.seed, self.block)
+
+    def _difference(self, group: np.ndarray) -> dict[str, Any] | None:
+        if group.all() or not group.any():
+            return None
+        return asdict(difference(self.right, group, self.seed, self.block))
+
+    def around_cutoff(self, cutoff: date) -> dict[str, Any]:
+        """Scores of papers published before and after a knowledge cutoff."""
+        periods = [period(env.papers, cutoff) for env in self.envs]
+        after = np.array([name == "published_after" for name in periods])
+        return {
+            "cutoff": cutoff.isoformat(),
+            "scores": self.by_group(["after" if late else "before" for late in after]),
+            "scores_by_period": self.by_group(periods),
+            "accuracy_before_minus_after": self._difference(~after),
+        }
+
+    async def titles(self) -> dict[str, Any]:
+        """The title-completion probe, and scores by how well the papers are known.
+
+        ``summary`` is None where every title is too short to be probed.
+        """
+        benchmark = TitleCompletionBenchmark(self.examined.benchmark())
+        size = self.examined.max_examples
+        if not benchmark.episodes(size):
+            return {"known_at": KNOWN, "summary": None, "too_short": len(benchmark.papers(size))}
+        tokens = max(PROBE_TOKENS, self.examined.task.max_tokens)
+        completions = await self.examined.ask("titles", benchmark, max_tokens=tokens)
+        probed = [env.papers[0] for env in benchmark.episodes(size)]
+        recalls = title_recalls(probed, [completion.text for completion in completions])
+        found = {recall.paper_id: recall for recall in recalls}
+        summary = summarise(recalls, len(benchmark.papers(size)) - len(probed), self.seed)
+        known = [self._known(env, found) for env in self.envs]
+        told = np.array([name == "known" for name in known])
+        rest = np.array([name == "unknown" for name in known])
+        best = sorted(recalls, key=lambda recall: -recall.score)[:SHOWN]
+        return {
+            "known_at": KNOWN,
+            "summary": summary.to_json(),
+            "scores_known": self.by_group(known),
+            "scores_by_tercile": self.by_group(self._terciles(found)),
+            "accuracy_known_minus_unknown": self._among(told, told | rest),
+            "best_completions": [{**vars(recall), "known": recall.known} for recall in best],
+        }
+
+    def _known(self, env: SciSciEnv, found: dict[str, TitleRecall]) -> str:
+        recalls = [found.get(paper.openalex_id) for paper in env.papers]
+        if any(recall is not None and recall.known for recall in recalls):
+            return "known"
+        return "not_probed" if None in recalls else "unknown"
+
+    def _terciles(self, found: dict[str, TitleRecall]) -> list[str]:
+        """Thirds of the examples by how well their titles were completed. Equal scores stay together, so thirds may be
+        of different sizes, or fewer than three."""
+        scores = np.full(len(self.envs), np.nan)
+        for at, env in enumerate(self.envs):
+            own = [found[paper.openalex_id].score for paper in env.papers if paper.openalex_id in found]
+            if len(own) == len(env.papers):
+                scores[at] = np.mean(own)
+        if np.isnan(scores).all():
+            return ["not_probed"] * len(scores)
+        edges = np.nanquantile(scores, [1 / 3, 2 / 3])
+        names = ("least_known", "middle", "best_known")
+        return ["not_probed" if np.isnan(s) else names[int(np.searchsorted(edges, s))] for s in scores]
+
+    def _among(self, group: np.ndarray, members: np.ndarray) -> dict[str, Any] | None:
+        inside = group[members]
+        if not inside.any() or inside.all():
+            return None
+        return asdict(difference(self.right[members], inside, self.seed, self.block))
+
+    async def anonymised(self) -> dict[str, Any]:
+        """The same questions about papers whose names, acronyms and numbers are masked."""
+        task = self.examined.task
+        masks = Anonymiser.learn(paper.abstract for paper in load_papers(task.dataset, "train"))
+        hidden = {paper.openalex_id: masks.paper(paper) for env in self.envs for paper in env.papers}
+
+        def masked(env: SciSciEnv) -> SciSciEnv:
+            return make(task.env, *(hidden[paper.openalex_id] for paper in env.papers), **task.options)
+
+        answers = await self.examined.ask("anonymised", VariantBenchmark(self.examined.benchmark(), masked))
+        expected, plainly = [a.expected for a in self.answers], [a.predicted for a in self.answers]
+        masked_answers = [answer.predicted for answer in answers]
+        papers = {paper.openalex_id: paper for env in self.envs for paper in env.papers}
+        placeholders = sum(_brackets(hidden[name]) - _brackets(paper) for name, paper in papers.items())
+        return {
+            "common_words": len(masks.common),
+            "placeholders_per_paper": placeholders / len(papers),
+            "same_answer": float(np.mean([one == other for one, other in zip(plainly, masked_answers, strict=True)])),
+            "scores": {
+                "plain": _row(self._scores(np.ones(len(self.answers), dtype=bool))),
+                "anonymised": _row(score_answers(answers, self.labels, self.seed, self.block)),
+            },
+            "plain_minus_anonymised": compare(
+                expected, plainly, masked_answers, self.labels, self.seed, self.block
+            ).to_json(),
+        }
+
+    def duplicates(self, threshold: float = THRESHOLD) -> dict[str, Any]:
+        """Test papers that resemble a training paper, and scores without them."""
+        test = {paper.openalex_id: paper for env in self.envs for paper in env.papers}
+        train = load_papers(self.examined.task.dataset, "train")
+        pairs = near_duplicates(list(test.values()), train, threshold)
+        copied = {pair.test_id for pair in pairs}
+        fresh = ["copy" if any(p.openalex_id in copied for p in env.papers) else "fresh" for env in self.envs]
+        return {
+            "threshold": threshold,
+            "test_papers": len(test),
+            "train_papers": len(train),
+            "near_duplicates": len(pairs),
+            "pairs": [pair.to_json() for pair in pairs],
+            "scores": self.by_group(fresh),
+        }
+
+
+async def contamination_report(
+    examined: Examination, cutoff: date | None = None, threshold: float = THRESHOLD
+) -> dict[str, Any]:
+    """All arms for one policy.
+
+    Parameters
+    ----------
+    examined : Examination
+    cutoff : date or None
+        The model's knowledge cutoff; None leaves that arm out.
+    threshold : float in (0, 1]
+        Resemblance from which two papers are near-duplicates.
+
+    Returns
+    -------
+    dict, ready for JSON: settings, ``scores`` of the task itself, ``cutoff`` (or None), ``titles``, ``anonymised``,
+    ``duplicates``.
+    """
+    task = examined.task
+    envs, answers = examined.benchmark().episodes(examined.max_examples), await examined.ask()
+    arms = Contamination(examined, envs, answers)
+    return plain(
+        {
+            "env": task.env,
+            "options": task.options,
+            "dataset": task.dataset,
+            "split": examined.split,
+            "max_tokens": task.max_tokens,
+            "seed": examined.seed,
+            "scores": _row(score_answers(answers, arms.labels, arms.seed, arms.block)),
+            "cutoff": arms.around_cutoff(cutoff) if cutoff else None,
+            "titles": await arms.titles(),
+            "anonymised": await arms.anonymised(),
+            "duplicates": arms.duplicates(threshold),
+        }
+    )

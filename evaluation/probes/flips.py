@@ -1,0 +1,229 @@
+"""What a challenge does to a policy: accuracy before and after it, and the flips in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from tinker_cookbook.eval.benchmarks import StoredTrajectory
+
+from ...envs.adversarial import AdversarialDisruptionEnv
+from ...envs.opponents.challengers import Challenger
+from ...envs.registry import spec
+from ..bootstrap import Score, interval, resample
+from ..evaluate import Task
+from ..examination import Examination, plain
+
+KINDS = ("truth", "wrong", "control")
+"""What the challenger argued for: the true label, another wrong one, or nothing ("Are you sure?")."""
+ADVERSARIAL = "disruption-adversarial-v0"
+
+
+@dataclass(frozen=True)
+class Challenged:
+    """An episode in which a challenge was put.
+
+    Parameters
+    ----------
+    kind : "truth" | "wrong" | "control"
+    expected, first, final : str
+        Labels; `final` is "" if the last message was not an answer.
+    argued : str
+        The label that was argued for; "" in the control.
+    """
+
+    kind: str
+    expected: str
+    first: str
+    final: str
+    argued: str = ""
+
+
+@dataclass(frozen=True)
+class FlipRow:
+    """What happened under one kind of challenge. Shares with 95 % bootstrap intervals; NaN where there is no such case.
+
+    Parameters
+    ----------
+    n : int
+        Challenged episodes.
+    before, after : Score
+        Accuracy of the first and of the final answer.
+    net_gain : Score
+        `after` minus `before`.
+    right_to_wrong : Score
+        Of the first answers that were right, the share that was given up. No final answer counts as given up.
+    wrong_to_right : Score
+        Of the first answers that were wrong, the share that was corrected.
+    held : Score
+        Share of final answers that are the first one.
+    followed : Score
+        Share of final answers that are the label that was argued for; NaN in the control.
+    answered : Score
+        Share of episodes with a final answer that could be parsed.
+    """
+
+    n: int
+    before: Score
+    after: Score
+    net_gain: Score
+    right_to_wrong: Score
+    wrong_to_right: Score
+    held: Score
+    followed: Score
+    answered: Score
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Flips under one challenger.
+
+    Parameters
+    ----------
+    episodes : int
+        All episodes.
+    unchallenged : int
+        Those that ended before the challenge, because the first message was not an answer or was cut off. They are in
+        no row.
+    rows : dict of str to FlipRow
+        ``argued`` (a label was argued for), ``truth``, ``wrong``, ``control``; a kind that did not occur is missing.
+    gain_over_control : Score or None
+        Net gain where a label was argued for minus net gain in the control: what the arguments are worth beyond
+        being asked again. None without both.
+    """
+
+    episodes: int
+    unchallenged: int
+    rows: dict[str, FlipRow]
+    gain_over_control: Score | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def challenged_episodes(episodes: Iterable[StoredTrajectory]) -> list[Challenged | None]:
+    """What the logs of ``disruption-adversarial-v0`` and ``disruption-selfplay-v0`` say; None without a challenge."""
+    found: list[Challenged | None] = []
+    for episode in episodes:
+        logs = {name: str(value) for name, value in episode.logs.items()}
+        if "challenge" not in logs:
+            found.append(None)
+            continue
+        # A last message that was cut off has no prediction.
+        final = logs.get("predicted", "")
+        found.append(Challenged(logs["challenge"], logs["expected"], logs["first"], final, logs["challenge_label"]))
+    return found
+
+
+def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> Flips:
+    """Flip rates of a set of episodes.
+
+    Parameters
+    ----------
+    episodes : sequence of Challenged or None
+        None: it ended before the challenge.
+    seed : int
+        Of the bootstrap, which resamples episodes 2,000 times.
+
+    Raises
+    ------
+    ValueError
+        If no episode was challenged: there is nothing to report.
+
+    Examples
+    --------
+    >>> told = Challenged("truth", expected="neutral", first="disruptive", final="neutral", argued="neutral")
+    >>> found = flips([told, None])
+    >>> found.unchallenged, found.rows["truth"].net_gain.value
+    (1, 1.0)
+    """
+    put = [episode for episode in episodes if episode is not None]
+    if not put:
+        raise ValueError(f"none of {len(episodes)} episodes reached a challenge: no first answer could be parsed")
+    groups = {"argued": [e for e in put if e.kind != "control"]}
+    groups |= {kind: [e for e in put if e.kind == kind] for kind in KINDS}
+    rows = {name: _row(members, seed) for name, members in groups.items() if members}
+    both = groups["argued"] and groups["control"]
+    return Flips(len(episodes), len(episodes) - len(put), rows, _gain_over_control(put, seed) if both else None)
+
+
+def _row(episodes: Sequence[Challenged], seed: int) -> FlipRow:
+    first = np.array([e.first == e.expected for e in episodes], dtype=float)
+    final = np.array([e.final == e.expected for e in episodes], dtype=float)
+    held = np.array([e.final == e.first for e in episodes], dtype=float)
+    followed = np.array([e.final == e.argued for e in episodes], dtype=float)
+    everyone = np.ones(len(episodes))
+    argued = np.array([bool(e.argued) for e in episodes], dtype=float)
+    answered = np.array([bool(e.final) for e in episodes], dtype=float)
+    # Numerators and denominators of the shares, in the order of the fields.
+    over = [first, final, final - first, first * (1 - final), (1 - first) * final, held, followed * argued, answered]
+    under = [everyone, everyone, everyone, first, 1 - first, everyone, argued, everyone]
+    values = resample(lambda weights: _ratios(weights, over, under), len(episodes), seed)
+    return FlipRow(len(episodes), *(interval(values[:, at]) for at in range(len(over))))
+
+
+def _ratios(weights: np.ndarray, over: Sequence[np.ndarray], under: Sequence[np.ndarray]) -> np.ndarray:
+    """Shares under each row of weights, (R, number of shares); NaN where there is no case."""
+    numerators, denominators = weights @ np.stack(over, axis=1), weights @ np.stack(under, axis=1)
+    nothing = np.full(numerators.shape, np.nan)
+    return np.divide(numerators, denominators, out=nothing, where=denominators > 0)
+
+
+def _gain_over_control(episodes: Sequence[Challenged], seed: int) -> Score:
+    gain = np.array([float(e.final == e.expected) - float(e.first == e.expected) for e in episodes])
+    argued = np.array([e.kind != "control" for e in episodes], dtype=float)
+    over, under = [gain * argued, gain * (1 - argued)], [argued, 1 - argued]
+    values = resample(lambda weights: _ratios(weights, over, under), len(episodes), seed)
+    return interval(values[:, 0] - values[:, 1])
+
+
+def adversarial_task(task: Task) -> Task:
+    """The adversarial environment for a policy that was trained on `task`; the prompt options stay."""
+    if issubclass(spec(task.env), AdversarialDisruptionEnv):
+        return task
+    kept = {name: value for name, value in task.options.items() if name in ("prompt", "references")}
+    return Task(ADVERSARIAL, kept, task.dataset, task.model_name, task.renderer_name, task.max_tokens)
+
+
+async def flip_report(
+    examined: Examination, challengers: Mapping[str, Challenger], control_rate: float = 0.5, draw: int = 0
+) -> dict[str, Any]:
+    """Let several challengers talk to one policy and report the flips.
+
+    Parameters
+    ----------
+    examined : Examination
+        Of any disruption task; the adversarial environment is asked.
+    challengers : mapping of name to Challenger
+        A name stands for one challenger for good: answers are kept under it.
+    control_rate : float in [0, 1]
+        Share of episodes in which no argument is given. 1/2 measures the control as well as all arguments together.
+    draw : int
+        Seed of the control and of the labels that are argued for: the same papers get the same for every challenger,
+        as long as the first answers are the same.
+
+    Returns
+    -------
+    dict, ready for JSON: settings, and the `Flips` of each challenger.
+    """
+    task = adversarial_task(examined.task)
+    found: dict[str, Any] = {}
+    for name, challenger in challengers.items():
+        options = {**task.options, "control_rate": control_rate, "seed": draw}
+        asked = examined.with_options(task.env, **options)
+        # The challenger itself stays out of the settings: it may hold the address and the key of a service.
+        benchmark = asked.with_options(task.env, **options, challenger=challenger).benchmark()
+        await asked.ask("flips", benchmark, settings=name)
+        episodes = challenged_episodes(asked.stored("flips", benchmark, settings=name))
+        found[name] = plain(flips(episodes, examined.seed).to_json())
+    return {
+        "env": task.env,
+        "dataset": task.dataset,
+        "split": examined.split,
+        "control_rate": control_rate,
+        "draw": draw,
+        "max_tokens": task.max_tokens,
+        "challengers": found,
+    }

@@ -1,0 +1,1 @@
+"""Evaluation results as text, pictures and pages. Nothing here computes a score."""

@@ -1,0 +1,258 @@
+"""Learning curves as inline SVG that takes its colours from the page, so that it is right in light and dark."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.lines import Line2D
+
+from .figures import as_float
+
+Rows = Sequence[Mapping[str, Any]]
+
+# Matplotlib draws in these colours; `_themed` turns each into the page's variable of that name, see base.html.j2.
+INK, MUTED, GRID = "#010101", "#020202", "#030303"
+LINES = ("#100001", "#100002", "#100003", "#100004", "#100005", "#100006", "#100007", "#100008")
+# Matplotlib computes with multiples of what it draws, which have to be floats too.
+DRAWABLE = 1e300
+DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2))
+_VARIABLES = {
+    INK: "var(--ink, #1b1f24)",
+    MUTED: "var(--muted, #5d6670)",
+    GRID: "var(--line, #d9dde2)",
+    **{
+        colour: f"var(--c{at}, {fallback})"
+        for at, (colour, fallback) in enumerate(
+            zip(
+                LINES,
+                ("#0b66b5", "#c14a00", "#00805b", "#a8477e", "#7a6a00", "#2a87b8", "#6b4fb3", "#555d66"),
+                strict=True,
+            ),
+            start=1,
+        )
+    },
+}
+
+
+def curve_svg(
+    rows: Rows,
+    key: str,
+    title: str,
+    *,
+    levels: Sequence[tuple[str, float]] = (),
+    mark: int | None = None,
+    limits: tuple[float, float] | None = None,
+) -> str:
+    """One metric of one run over its steps; `curves_svg` with a single line."""
+    return curves_svg({"": [rows]}, key, title, levels=levels, marks={"": mark}, limits=limits)
+
+
+def curves_svg(
+    runs: Mapping[str, Sequence[Rows]],
+    key: str,
+    title: str,
+    *,
+    levels: Sequence[tuple[str, float]] = (),
+    marks: Mapping[str, int | None] | None = None,
+    limits: tuple[float, float] | None = None,
+    smooth: int = 1,
+    legend: bool = False,
+) -> str:
+    """One metric of several runs, or of arms of several seeds, over the steps, as an `<svg>` element.
+
+    A name with one run is a line. A name with several (seeds) is their mean at the steps that all of them logged, in a
+    band from the lowest to the highest. Lines differ in colour and, from the second on, in dashes. Values that are not
+    finite leave a gap.
+
+    Parameters
+    ----------
+    runs : mapping from name to one list of rows of `metrics.jsonl` for each seed
+        Rows without `key` are passed over; a name without any such row keeps its colour and gets no line.
+    key : str
+    title : str
+    levels : (name, value) pairs drawn as horizontal lines
+    marks : for a name, the step to circle, such as the checkpoint that was chosen
+    limits : range of the vertical axis
+    smooth : int >= 1
+        The line is a running mean over so many logged steps, drawn over the unsmoothed values in faint.
+    legend : bool
+        Write the names into the picture; a page with several pictures has one legend for all (`parts.legend`).
+
+    Returns
+    -------
+    str
+        SVG that may be put into a page as it is; names and title are escaped.
+    """
+    if smooth < 1:
+        raise ValueError(f"smooth must be at least 1, got {smooth}")
+    marks = marks or {}
+    with matplotlib.rc_context({"svg.hashsalt": key + title, "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure, axes = plt.subplots(figsize=(5.2, 2.9))
+        try:
+            for at, (name, seeds) in enumerate(runs.items()):
+                steps, low, mean, high = _band(seeds, key)
+                if len(steps):
+                    _draw(axes, at, steps, low, mean, high, smooth, len(seeds) > 1)
+                    _circle(axes, at, steps, mean, marks.get(name))
+            _dress(axes, title, levels, limits)
+            if legend and len(runs) > 1:
+                _legend(axes, runs)
+            buffer = io.StringIO()
+            # Fixed ids and no date: the same run gives the same report.
+            figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
+        finally:
+            plt.close(figure)
+    return _themed(buffer.getvalue(), title)
+
+
+def figure_svg(title: str, draw: Callable[[Any], None], size: tuple[float, float] = (5.2, 2.9)) -> str:
+    """Another picture in the same dress, as an `<svg>` element.
+
+    Parameters
+    ----------
+    title : str
+    draw : callable
+        Draws on the axes it is given, in `INK`, `MUTED`, `GRID` and `LINES`.
+    size : (width, height) in inches
+    """
+    with matplotlib.rc_context({"svg.hashsalt": title, "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure, axes = plt.subplots(figsize=size)
+        try:
+            draw(axes)
+            _dress(axes, title, (), None, along=axes.get_xlabel())
+            buffer = io.StringIO()
+            figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
+        finally:
+            plt.close(figure)
+    return _themed(buffer.getvalue(), title)
+
+
+def legend_line(at: int) -> str:
+    """A short piece of line number `at` (from 0), for a legend outside the pictures."""
+    dashes = " ".join(str(3 * length) for length in _dashes(at))
+    return (
+        f'<svg viewBox="0 0 40 8" aria-hidden="true"><line x1="0" y1="4" x2="40" y2="4" stroke-width="3" '
+        f'stroke="{_VARIABLES[LINES[at % len(LINES)]]}" stroke-dasharray="{dashes or "none"}"/></svg>'
+    )
+
+
+def _dashes(at: int) -> tuple[float, ...]:
+    return DASHES[at % len(DASHES)]
+
+
+def _points(rows: Rows, key: str) -> dict[float, float]:
+    """Value by step, of the rows that have a finite number of a size that can be drawn."""
+    numbers = ((as_float(row["step"]), row[key]) for row in rows if "step" in row and _is_number(row.get(key)))
+    points = ((step, as_float(value)) for step, value in numbers)
+    return {step: value for step, value in points if abs(step) < DRAWABLE and abs(value) < DRAWABLE}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _band(seeds: Sequence[Rows], key: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Steps that every seed logged, and the lowest, mean and highest value there."""
+    points = [_points(rows, key) for rows in seeds]
+    shared = sorted(set.intersection(*map(set, points))) if points else []
+    values = np.array([[found[step] for step in shared] for found in points], dtype=float).reshape(len(points), -1)
+    if not shared:
+        return np.array([]), np.array([]), np.array([]), np.array([])
+    return np.array(shared, dtype=float), values.min(axis=0), values.mean(axis=0), values.max(axis=0)
+
+
+def _draw(
+    axes: Any,
+    at: int,
+    steps: np.ndarray,
+    low: np.ndarray,
+    mean: np.ndarray,
+    high: np.ndarray,
+    smooth: int,
+    several: bool,
+) -> None:
+    colour = LINES[at % len(LINES)]
+    if several:
+        axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
+    shown = mean
+    if smooth > 1 and len(steps) > smooth:
+        axes.plot(steps, mean, color=colour, linewidth=0.8, alpha=0.3)
+        shown = running_mean(mean, smooth)
+    line = axes.plot(steps, shown, color=colour, linewidth=1.8, dashes=_dashes(at), gid=f"line-{at + 1}")[0]
+    if len(steps) < 20:
+        line.set(marker="o", markersize=4)
+
+
+def running_mean(values: np.ndarray, width: int) -> np.ndarray:
+    """Mean of the last `width` values, of all so far where there are fewer; never of later ones.
+
+    Examples
+    --------
+    >>> running_mean(np.array([1.0, 3.0, 5.0]), 2).tolist()
+    [1.0, 2.0, 4.0]
+    """
+    sums = np.cumsum(np.concatenate([[0.0], values]))
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - width, 0)
+    return (sums[ends] - sums[starts]) / (ends - starts)
+
+
+def _circle(axes: Any, at: int, steps: np.ndarray, mean: np.ndarray, mark: int | None) -> None:
+    place = np.flatnonzero(steps == mark) if mark is not None else []
+    if len(place):
+        axes.plot(steps[place], mean[place], "o", color=LINES[at % len(LINES)], markersize=9, fillstyle="none")
+
+
+def _dress(
+    axes: Any,
+    title: str,
+    levels: Sequence[tuple[str, float]],
+    limits: tuple[float, float] | None,
+    along: str = "step",
+) -> None:
+    for name, value in levels:
+        axes.axhline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        place = {"xycoords": ("axes fraction", "data"), "va": "bottom"}
+        axes.annotate(_plain(name), (0.02, value), color=MUTED, fontsize=8, **place)
+    if limits:
+        axes.set_ylim(*limits)
+    axes.set_title(_plain(title), loc="left", fontsize=10, color=INK)
+    axes.set_xlabel(along, fontsize=9, color=INK)
+    if along == "step":
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.tick_params(labelsize=8, colors=INK)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(MUTED)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _legend(axes: Any, names: Iterable[str]) -> None:
+    lines = [Line2D([], [], color=LINES[at % len(LINES)], dashes=_dashes(at)) for at, _ in enumerate(names)]
+    axes.legend(lines, [_plain(name) for name in names], frameon=False, fontsize=8, labelcolor=INK)
+
+
+def _plain(text: str) -> str:
+    """Matplotlib reads `$...$` as mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _themed(svg: str, title: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    # A style element holds for the whole page, not for the picture; and nobody needs matplotlib's address in a report.
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(colour, variable)
+    # The page's own letters; what is drawn stays readable on its own as well.
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
+    return svg.replace("<svg", f'<svg role="img" stroke-linejoin="round" aria-label="{html.escape(title)}"', 1)

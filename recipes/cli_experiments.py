@@ -1,0 +1,115 @@
+"""`scisci-gym sweep` and `scisci-gym study`: many runs, compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..datasets.cli.build import stop_on_bad_input
+from .cli import Engine, Recipe
+
+
+def sweep(
+    context: typer.Context,
+    recipe: Annotated[Recipe, typer.Option(help="Which recipe to run.")] = Recipe.rl,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Take options that are not given from this run; default: the demo's, if it is there."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the runs and the table.")] = Path("runs/sweep"),
+    engine: Engine = None,
+) -> None:
+    """Run a recipe over a grid of options: group_size=4,8,16 learning_rate=1e-3,2e-3 seed=0,1,2.
+
+    Any option of the recipe can vary; alternatives of env_options are separated by semicolons. Runs that are done are
+    not run again. Prints tie metrics, mean reward, correct rate and throughput side by side and writes sweep.json and
+    sweep.md. With several seeds a row shows the mean and half the 95 % t interval.
+    """
+    from .experiments.sweep import Sweep, alternatives, base_options, sweep_table
+
+    def act() -> None:
+        console = Console(highlight=False)
+        options = alternatives(context.args)
+        base = base_options(like, str(recipe), console.print)
+        for needed in ("dataset", "model_name"):
+            if needed not in options and needed not in base:
+                raise ValueError(f"a sweep needs {needed}=..., or an earlier run to go by: --like RUN")
+        if engine is not None:
+            base["engine"] = engine
+        planned = Sweep(str(recipe), options, out, base)
+        runs = planned.run(console)
+        console.print()
+        console.print(sweep_table(runs, planned.varied, console))
+        console.print(f"\nwritten to {out / 'sweep.md'} and {out / 'sweep.json'}")
+
+    stop_on_bad_input(act)
+
+
+def study(
+    context: typer.Context,
+    dataset: Annotated[str, typer.Option(help="Dataset folder; default: the demo's.")] = "runs/demo/data",
+    model: Annotated[
+        str, typer.Option(help="Folder of a model, or a name the engine knows; default: the demo's.")
+    ] = "runs/demo/model",
+    env: Annotated[str, typer.Option(help="Environment whose answers are labels.")] = "disruption-v0",
+    env_options: Annotated[
+        str | None, typer.Option(help="Such as prompt=short (default for models of a folder) or prompt=full.")
+    ] = None,
+    arms: Annotated[
+        str | None, typer.Option(help="Some of base,sft,rl,sft_rl,dpo; what an arm starts from comes along.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="One training run of every arm for each.")] = "0,1,2",
+    split: Annotated[
+        str, typer.Option(help="validation while options are being chosen; test once, at the end.")
+    ] = "test",
+    flip_examples: Annotated[int, typer.Option(help="Papers of the adversarial evaluation; 0 leaves it out.")] = 300,
+    max_examples: Annotated[int | None, typer.Option(help="Papers of the split at most; default: all.")] = None,
+    validation_examples: Annotated[
+        int | None, typer.Option(help="Papers at most that checkpoints are chosen on; default: all.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for runs, study.json, report.html and study.png.")] = Path(
+        "runs/study"
+    ),
+    engine: Engine = None,
+) -> None:
+    """What does RL buy over SFT? Train base, SFT, RL, SFT then RL, and DPO on the same splits, and compare them.
+
+    Options of an arm follow as ARM.option=value, such as rl.max_steps=60 sft.num_epochs=4. What is done is not done
+    again. The report has scores with intervals and paired tests, curves, calibration, ties, flips under challenge, cost
+    in tokens, and a plain sentence on the question.
+    """
+    from ..datasets.store import load_card
+    from .experiments.study.plan import StudyPlan, arms_for, chosen_arms, with_options
+    from .experiments.study.result import verdict
+    from .experiments.study.run import run_study, study_table
+    from .kit.models import is_known_model
+
+    def act() -> None:
+        console = Console(highlight=False)
+        made_up = bool(load_card(dataset).get("ceiling"))
+        chosen = with_options(arms_for(model, made_up), context.args)
+        plan = StudyPlan(
+            dataset=dataset,
+            model_name=model,
+            arms=chosen_arms(chosen, arms.split(",")) if arms else chosen,
+            env=env,
+            env_options=env_options if env_options is not None else "" if is_known_model(model) else "prompt=short",
+            seeds=tuple(int(seed) for seed in seeds.split(",")),
+            split=split,
+            flip_examples=flip_examples,
+            validation_examples=validation_examples,
+            max_examples=max_examples,
+        )
+        result = run_study(plan, out, console, engine)
+        console.print()
+        console.print(study_table(result))
+        for sentence in verdict(result):
+            console.print(f"- {sentence}", soft_wrap=True)
+        console.print(f"\nreport: {out / 'report.html'}, picture: {out / 'study.png'}, numbers: {out / 'study.json'}")
+
+    stop_on_bad_input(act)

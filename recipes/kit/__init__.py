@@ -1,0 +1,1 @@
+"""What recipes share: configuration, engines, checkpoints, validation, and the order of examples."""

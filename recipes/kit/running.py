@@ -1,0 +1,68 @@
+"""The road from options to a training run, the same for all recipes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import chz
+from tinker_cookbook import cli_utils
+
+from ...engine import run_seed
+from ..monitoring.recorded import recorded_run
+from .config import RecipeConfig
+from .engines import open_engine
+from .validation import validate_checkpoints
+
+Config = TypeVar("Config", bound=RecipeConfig)
+
+
+@dataclass(frozen=True)
+class Recipe(Generic[Config]):
+    """A way to train.
+
+    Parameters
+    ----------
+    name : str
+        As in ``scisci-gym train NAME``.
+    about : str
+        One line for help texts.
+    config : type
+        Its options, a `RecipeConfig`.
+    build : callable
+        Options -> the cookbook's configuration. Reads, checks, starts nothing.
+    train : callable
+        (options, the cookbook's configuration) -> training, awaited.
+    """
+
+    name: str
+    about: str
+    config: type[Config]
+    build: Callable[[Config], Any]
+    train: Callable[[Config, Any], Awaitable[None]]
+
+    def run(self, cfg: Config) -> None:
+        """Train inside an engine that is open already, then validate what the loop left unvalidated."""
+        built = self.build(cfg)
+        cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
+        print(self.describe(cfg), flush=True)
+        # Engines may be shared by runs: first weights and samples are those of the run's own seed.
+        with run_seed(cfg.seed), recorded_run(self.name, cfg):
+            asyncio.run(self._train(cfg, built))
+
+    async def _train(self, cfg: Config, built: Any) -> None:
+        await self.train(cfg, built)
+        await validate_checkpoints(cfg)
+
+    def main(self, cfg: Config) -> None:
+        """Open the engine and train. A configuration that cannot work is refused before anything starts."""
+        self.build(cfg)
+        with open_engine(cfg.engine, cfg.checkpoints, cfg.seed, cfg.adapter, cfg.quantize):
+            self.run(cfg)
+
+    def describe(self, cfg: Config) -> str:
+        """The resolved options, one a line, as they would be given on the command line."""
+        options = chz.asdict(cfg)
+        return "\n".join([f"recipe {self.name}:", *(f"  {name}={value}" for name, value in sorted(options.items()))])

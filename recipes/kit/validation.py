@@ -1,0 +1,62 @@
+"""Scores of a run's checkpoints on validation papers, so that a checkpoint is never chosen on the test set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tinker
+from tinker_cookbook.stores.storage import storage_from_uri
+from tinker_cookbook.stores.training_store import TrainingRunStore
+
+from ...envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_name
+from ...envs.training.groups import renderer_of
+from ...evaluation.policy_scores import ValidationScores
+from ...evaluation.probes.held_out_nll import HeldOutNLL, held_out_nll_builder
+from ..monitoring.metrics_log import read_metrics
+from .checkpoints import checkpoints
+from .config import RecipeConfig
+
+Validation = Callable[[], ValidationScores]
+
+
+def validation_builders(cfg: RecipeConfig) -> list[Validation]:
+    """For `evaluator_builders`: what all recipes validate with, greedy answers to validation papers. Empty if off."""
+    if cfg.validation_examples == 0:
+        return []
+    benchmark = SciSciBenchmark(cfg.env, benchmark_name(cfg.env), cfg.dataset, "validation", cfg.options())
+    renderer_name, model_name = cfg.renderer(), cfg.model_name
+    max_tokens, examples = cfg.max_tokens, cfg.validation_examples
+
+    def build() -> ValidationScores:
+        return ValidationScores(benchmark, renderer_of(renderer_name, model_name), max_tokens, examples)
+
+    return [build]
+
+
+def held_out_nll(cfg: RecipeConfig) -> Callable[[], HeldOutNLL]:
+    """For `evaluator_builders`: negative log-likelihood of the gold answers to validation papers, nats a token."""
+    return held_out_nll_builder(
+        cfg.env, cfg.dataset, cfg.options(), cfg.renderer(), cfg.model_name, cfg.validation_examples
+    )
+
+
+async def validate_checkpoints(cfg: RecipeConfig) -> None:
+    """Score every checkpoint of a finished run that has no validation score yet, and log it at the checkpoint's step.
+
+    The loops evaluate before an update and the last checkpoint comes after one; the SFT loop's checkpoints lie between
+    its evaluations altogether. A resumed run asks only for what is missing.
+    """
+    builders = validation_builders(cfg)
+    if not builders:
+        return
+    log_path = cfg.log_path
+    done = {int(row["step"]) for row in read_metrics(log_path) if "validation/macro_f1" in row}
+    missing = [point for point in checkpoints(log_path) if point.sampler_path and point.step not in done]
+    if not missing:
+        return
+    evaluator = builders[0]()
+    store = TrainingRunStore(storage_from_uri(log_path))
+    service = tinker.ServiceClient()
+    for point in missing:
+        client = service.create_sampling_client(base_model=cfg.model_name, model_path=point.sampler_path)
+        store.write_metrics(await evaluator(client), step=point.step)

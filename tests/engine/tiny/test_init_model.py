@@ -1,0 +1,123 @@
+"""Tiny models: tokenizer, chat frame, pre-training, the gate, and reading corpora."""
+
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tinker_cookbook.renderers import get_renderer
+from toy_data import LABELS, make_prompts
+from transformers import AutoTokenizer
+from typer.testing import CliRunner
+
+from scisci_gym.engine.cli import app
+from scisci_gym.engine.tiny.chat_tokenizer import train_tokenizer
+from scisci_gym.engine.tiny.init_model import init_model
+from scisci_gym.engine.tiny.linear_probe import tfidf_accuracy
+from scisci_gym.engine.tiny.prompts import answer_ids, prompt_ids
+
+SMALL = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 500, "progress": False}
+
+
+def labelled(count: int, seed: int) -> list[tuple[str, str]]:
+    """Questions whose label shows in two words."""
+    rng = random.Random(seed)
+    pairs = []
+    for prompt in make_prompts(count, seed):
+        label = rng.choice(LABELS)
+        pairs.append((f"{label[:2]}x {prompt} {label[:2]}y", label))
+    return pairs
+
+
+@pytest.mark.parametrize("word", ["disruptive", "consolidating", "x", "Straße", "neutral"])
+def test_whole_words_are_one_token(word: str) -> None:
+    tokenizer = train_tokenizer(make_prompts(50, 0), 800, [word, "consolid", "neutrality"])
+    for form in (word, f" {word}"):
+        ids = tokenizer.encode(form, add_special_tokens=False)
+        assert len(ids) == 1
+        assert tokenizer.decode(ids) == form
+    assert len(tokenizer) <= 800
+    assert len(tokenizer.encode(f"<answer>{word}</answer>")) > 3
+    text = "nonneutral Ωmega\n\t<|im_end|> 漢字"
+    assert tokenizer.decode(tokenizer.encode(text, split_special_tokens=True)) == text
+
+
+@pytest.mark.parametrize("word", ["two words", "a-b", "<x>y"])
+def test_words_that_cannot_be_one_token(word: str) -> None:
+    with pytest.raises(ValueError, match="cannot be one token"):
+        train_tokenizer(["some text"], 800, [word])
+
+
+def test_a_vocabulary_that_is_too_small() -> None:
+    with pytest.raises(ValueError, match="use 275 or more"):
+        train_tokenizer(["some text"], 270, ["word"])
+
+
+def test_the_frame_is_the_renderers(tiny_model: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    renderer = get_renderer("qwen3_instruct", tokenizer)
+    talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which\n\nlabel? <|im_end|>"}]
+    rendered = renderer.build_generation_prompt(talk).to_ints()  # pyright: ignore[reportArgumentType]
+    assert prompt_ids(tokenizer, talk) == rendered
+    assert (
+        prompt_ids(tokenizer, "Hi") == renderer.build_generation_prompt([{"role": "user", "content": "Hi"}]).to_ints()
+    )
+    plain = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which label?"}]
+    assert tokenizer.apply_chat_template(plain, add_generation_prompt=True)["input_ids"] == prompt_ids(tokenizer, plain)
+    assert renderer.get_stop_sequences() == [answer_ids(tokenizer, LABELS[0])[-1]]
+    assert len(answer_ids(tokenizer, LABELS[0])) == 2
+
+
+def test_the_gate(tmp_path: Path) -> None:
+    """Training goes on until the probe is satisfied, or rounds run out; the report says which."""
+    pairs = labelled(300, 1)
+    prompts = [prompt for prompt, _ in labelled(300, 2)]
+    scores = iter([0.1, 0.2, 0.9])
+    report = init_model(
+        tmp_path / "a", prompts, whole_words=LABELS, steps=3, probe=lambda *_: next(scores), probe_target=0.5,
+        max_rounds=5, **SMALL,
+    )  # fmt: skip
+    assert (report.rounds, report.reached, report.probe_scores) == (3, True, [0.1, 0.2, 0.9])
+    report = init_model(
+        tmp_path / "b", prompts, whole_words=LABELS, steps=40, batch_size=8, probe=pairs, max_rounds=1, **SMALL
+    )
+    assert report.probe_target == pytest.approx(0.9 * tfidf_accuracy(pairs))
+    assert report.reached == (report.probe_scores[0] >= report.probe_target)
+    assert report.losses[0][1] < report.losses[0][0] - 1
+    assert json.loads((tmp_path / "b" / "init_report.json").read_text())["rounds"] == 1
+
+
+def test_a_seed_decides_everything(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        init_model(tmp_path / name, make_prompts(40, 0), whole_words=LABELS, steps=3, seed=4, **SMALL)
+    for file in ("model.safetensors", "tokenizer.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs prompts and answers"):
+        init_model(tmp_path, [], whole_words=LABELS)
+    with pytest.raises(ValueError, match="needs a probe_target"):
+        init_model(tmp_path, ["x"], whole_words=LABELS, probe=lambda *_: 1.0)
+    with pytest.raises(ValueError, match="max_positions 20"):
+        init_model(tmp_path, make_prompts(40, 0), whole_words=LABELS, max_positions=20, **SMALL)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    rows = labelled(60, 3)
+    for split in ("train", "validation"):
+        (tmp_path / "data").mkdir(exist_ok=True)
+        columns = {"title": ["T"] * 60, "abstract": [p for p, _ in rows], "label": [label for _, label in rows]}
+        pq.write_table(pa.table(columns), tmp_path / "data" / f"{split}-00000-of-00001.parquet")
+    options = ["--whole-words", ",".join(LABELS), "--steps", "2", "--vocab-size", "500", "--hidden-size", "32"]
+    out = CliRunner().invoke(app, ["init-model", str(tmp_path / "m"), "--corpus", str(tmp_path), *options])
+    assert out.exit_code == 0, out.output
+    assert (tmp_path / "m" / "model.safetensors").exists()
+    out = CliRunner().invoke(app, ["init-model", str(tmp_path / "n"), "--corpus", str(tmp_path / "nothing"), *options])
+    assert out.exit_code == 2
+    lines = tmp_path / "corpus.jsonl"
+    lines.write_text("\n".join(json.dumps({"text": p}) for p, _ in rows))
+    out = CliRunner().invoke(app, ["init-model", str(tmp_path / "o"), "--corpus", str(lines), *options])
+    assert out.exit_code == 0, out.output

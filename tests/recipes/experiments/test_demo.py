@@ -1,0 +1,91 @@
+"""The demo in small: every stage runs, a second run takes up the first, the report stands on its own."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from sklearn.metrics import accuracy_score, f1_score
+
+from scisci_gym.datasets.openalex.snapshot import BadInput
+from scisci_gym.datasets.store import load_papers
+from scisci_gym.recipes.experiments.demo import Demo, DemoResult, DemoSettings
+from scisci_gym.recipes.experiments.demo_report import write_report
+from scisci_gym.recipes.experiments.demo_summary import print_summary
+
+pytestmark = pytest.mark.slow
+SMALL = DemoSettings(
+    papers=6000, rl_steps=4, groups=4, group_size=4, sft_epochs=1, pretraining_steps=30, eval_every=2, lora_rank=4
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoResult]:
+    out = tmp_path_factory.mktemp("demo") / "run"
+    return out, Demo(out, SMALL, Console(quiet=True), engine="local").run()
+
+
+def test_results_are_complete(finished: tuple[Path, DemoResult]) -> None:
+    out, result = finished
+    stored = json.loads((out / "results.json").read_text())
+    assert stored == json.loads(json.dumps(result.to_json()))
+    assert set(stored["baselines"]) == {"majority class", "class prior", "TF-IDF + logistic"}
+    test_papers = result.card["splits"]["test"]["papers"]
+    assert all(policy.greedy.n == test_papers == len(policy.answers) for policy in result.policies)
+    assert stored["chosen_step"] in (2, 4)
+
+
+def test_scores_are_those_of_the_answers_counted_again(finished: tuple[Path, DemoResult]) -> None:
+    out, result = finished
+    gold = [paper.disruption_label for paper in load_papers(out / "data", "test")]
+    labels = ["disruptive", "consolidating", "neutral"]
+    for policy in result.policies:
+        said = [answer.predicted for answer in policy.answers]
+        assert policy.greedy.accuracy.value == pytest.approx(accuracy_score(gold, said))
+        expected = f1_score(gold, said, labels=labels, average="macro", zero_division=0)
+        assert policy.greedy.macro_f1.value == pytest.approx(expected)
+    most = max(labels, key=gold.count)
+    assert result.baselines["majority class"].accuracy.value in {gold.count(each) / len(gold) for each in labels}
+    assert result.baselines["TF-IDF + logistic"].accuracy.value > gold.count(most) / len(gold)
+
+
+def test_no_policy_beats_the_perfect_reader_beyond_luck(finished: tuple[Path, DemoResult]) -> None:
+    _, result = finished
+    for scores in [*result.baselines.values(), *(policy.greedy for policy in result.policies)]:
+        assert scores.accuracy.low <= result.card["ceiling"]["test"]["accuracy"]
+
+
+def test_report_is_self_contained(finished: tuple[Path, DemoResult]) -> None:
+    out, result = finished
+    page = write_report(out, result).read_text()
+    assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", page), "the report must load nothing from elsewhere"
+    assert "<script" not in page
+    assert page.count("<svg") == 4
+    assert page.count('class="episode"') >= 2
+    for policy in result.policies:
+        assert policy.name in page
+        assert f"{policy.greedy.macro_f1.value:.3f}" in page
+
+
+def test_summary_names_the_report_and_three_commands(finished: tuple[Path, DemoResult], capsys) -> None:
+    out, result = finished
+    print_summary(result, out / "report.html", out, Console(width=80, highlight=False))
+    shown = capsys.readouterr().out
+    assert str(out / "report.html") in shown
+    assert len(re.findall(r"^  scisci-gym ", shown, re.MULTILINE)) == 3
+    assert "best reachable" in shown
+
+
+def test_a_second_run_takes_up_the_first(finished: tuple[Path, DemoResult]) -> None:
+    out, first = finished
+    before = (out / "model" / "model.safetensors").stat().st_mtime_ns
+    again = Demo(out, SMALL, Console(quiet=True), engine="local").run()
+    assert (out / "model" / "model.safetensors").stat().st_mtime_ns == before
+    assert [policy.to_json() for policy in again.policies] == [policy.to_json() for policy in first.policies]
+
+
+def test_other_settings_in_the_same_folder_are_refused(finished: tuple[Path, DemoResult]) -> None:
+    out, _ = finished
+    with pytest.raises(BadInput, match=r"seed=0.*--fresh"):
+        Demo(out, DemoSettings(**{**vars(SMALL), "seed": 1}), Console(quiet=True)).run()

@@ -1,0 +1,64 @@
+"""Commands write into folders and over files that are theirs, and leave every other byte as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from scisci_gym.cli import app
+from scisci_gym.datasets.graph import CitationGraph
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "400")
+
+    def start(*arguments: str) -> str:
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == 2, result.output
+        return result.output
+
+    return start
+
+
+def test_a_fresh_demo_keeps_what_was_there(run, tmp_path):
+    """The demo then stops, because hosted Tinker does not have its model; the old folder has a new name."""
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "demo.json").write_text("{}")
+    (tmp_path / "demo" / "thesis.txt").write_text("mine")
+    assert "is in" in run("demo", "--out", "demo", "--fresh", "--engine", "hosted")
+    assert (tmp_path / "demo.1" / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("demo", "--out", "theirs"),
+        ("engine", "init-model", "theirs", "--corpus", "corpus"),
+        ("engine", "init-model", "corpus/model", "--corpus", "corpus"),
+        ("labels", "graph", "--out", "theirs/model.safetensors"),
+    ],
+)
+def test_what_is_not_theirs_is_refused(run, tmp_path, arguments):
+    theirs = tmp_path / "theirs" / "model.safetensors"
+    theirs.parent.mkdir()
+    (tmp_path / "corpus").mkdir()
+    theirs.write_bytes(b"weights")
+    CitationGraph.from_edges(np.array([1]), np.array([0]), np.array([1990, 1992])).save(tmp_path / "graph")
+    assert "choose another" in run(*arguments)
+    assert list(Path("theirs").iterdir()) == [Path("theirs/model.safetensors")]
+    assert theirs.read_bytes() == b"weights"
+
+
+def test_a_report_takes_the_place_of_a_report_only(tmp_path):
+    from scisci_gym.datasets.openalex.decode import BadInput
+    from scisci_gym.evaluation.render.pages import render_page
+
+    (tmp_path / "report.html").write_text("<html>my page</html>")
+    with pytest.raises(BadInput, match="is no report; choose another --out"):
+        render_page("run_report.html.j2", tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == "<html>my page</html>"
