@@ -144,7 +144,8 @@ def evaluate(
             return
         if dataset is None:
             raise ValueError("--all needs --dataset DIR, a folder that `scisci-gym build` wrote")
-        from ...evaluation.leaderboard import LeaderboardOptions, evaluate_all
+        from ...evaluation.leaderboard import LeaderboardOptions
+        from .contestants import evaluate_all
 
         options = LeaderboardOptions(
             dataset=dataset,

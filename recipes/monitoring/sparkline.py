@@ -28,19 +28,19 @@ def sparkline(values: Sequence[float], width: int = 32) -> str:
     ('▁▁', '▁!█')
     """
     # In units of the largest value: sums and differences of values near the largest float would overflow.
-    unit = max((abs(v) for v in values if math.isfinite(v)), default=0.0) or 1.0
-    values = [v / unit for v in values]
+    values = [as_float(value) for value in values]
+    unit = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
+    values = [value / unit for value in values]
     count = min(width, len(values))
     bins = [values[at * len(values) // count : (at + 1) * len(values) // count] for at in range(count)]
-    means = [mean_of([v for value in part if math.isfinite(v := as_float(value))]) for part in bins]
+    means = [mean_of([value for value in part if math.isfinite(value)]) for part in bins]
     known = [mean for mean in means if math.isfinite(mean)]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
 
     def block(mean: float) -> str:
         if not math.isfinite(mean):
             return "!"
-        # Halves, as the difference of two floats may be larger than the largest float.
-        height = (mean / 2 - low / 2) / span if (span := high / 2 - low / 2) > 0 else 0.0
+        height = (mean - low) / (high - low) if high > low else 0.0
         return BLOCKS[round(height * (len(BLOCKS) - 1))]
 
     return "".join(map(block, means))

@@ -10,10 +10,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pyalex
 import pytest
 import zstandard
+from same_labels import same_as_the_full_graph
 
 from scisci_gym.datasets.build import citation_graph
 from scisci_gym.datasets.disruption import disruption_counts
@@ -23,8 +23,7 @@ from scisci_gym.datasets.openalex.api.errors import Refused, Stopped
 from scisci_gym.datasets.openalex.api.neighbourhood import Wanted, collect, read_seeds
 from scisci_gym.datasets.openalex.api.response_cache import PageStore
 from scisci_gym.datasets.openalex.decode import BadInput
-from scisci_gym.datasets.openalex.snapshot import read_works
-from scisci_gym.datasets.store import load_card, load_papers
+from scisci_gym.datasets.store import load_card
 
 HERE = Path(__file__).resolve().parent
 # Schedules of faults; all 200 with SCISCI_GYM_FAULT_SCHEDULES=200.
@@ -303,22 +302,6 @@ def test_papers_that_cite_what_was_left_out_carry_no_label(serve, small_works, t
     for focal in less.focal:
         parts = [focal, *(n for n in whole.rows[focal]["referenced_works"])]
         assert (focal in less.cut_short) == any(whole.rows[part]["cited_by_count"] > limit for part in parts)
-
-
-def same_as_the_full_graph(folder: Path, out: Path, window: int) -> int:
-    """Checks every labelled paper of `out` against the graph of the whole snapshot; how many there were."""
-    works, _ = read_works(folder, progress=False)
-    graph = citation_graph(works)
-    counts = np.stack(disruption_counts(graph, window))
-    place = {number: at for at, number in enumerate(works["work_id"].to_pylist())}
-    compared = 0
-    for split in ("train", "validation", "test"):
-        for paper in load_papers(out, split):
-            at = place[int(paper.openalex_id[1:])]
-            assert (paper.n_i, paper.n_j, paper.n_k) == tuple(counts[:, at].tolist())
-            assert paper.reference_count == graph.reference_counts[at]
-            compared += 1
-    return compared
 
 
 def test_labels_through_the_api_are_those_of_the_full_graph(command, server, small_works, tmp_path):

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from openalex_server import LIES
+from same_labels import same_as_the_full_graph
 
 from scisci_gym.datasets.build import citation_graph
 from scisci_gym.datasets.disruption import disruption_counts
@@ -120,8 +121,6 @@ def test_a_work_on_two_pages_is_counted_once(server, tmp_path, few_a_page):
 @pytest.mark.parametrize("steady", [False, True])
 def test_every_label_of_a_build_is_that_of_the_whole_literature(command, server, small_works, tmp_path, steady):
     """The command with the server's own page size; the card says how much was whole, and verify holds."""
-    from test_openalex import same_as_the_full_graph
-
     arguments = ("build", "openalex", "--query", "river", "--from-year", 1996, "--to-year", 2012, "--max-focal", 120,
                  "--base-url", server.url, "--quiet", *OPTIONS)  # fmt: skip
     server.control(seed=5, lie_rate=0.3, steady=steady)

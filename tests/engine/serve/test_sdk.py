@@ -224,7 +224,7 @@ def test_errors_reach_the_client(trainer: tinker.TrainingClient) -> None:
     assert error.value.category == types.RequestErrorCategory.User
     sampler = trainer.save_weights_and_get_sampling_client().result()
     with pytest.raises(tinker.BadRequestError, match="more than the context"):
-        sampler.sample(prompt_of([3] * 600), 1, types.SamplingParams(max_tokens=1)).result()
+        sampler.sample(prompt_of([3] * 2100), 1, types.SamplingParams(max_tokens=1)).result()
     with pytest.raises(tinker.BadRequestError, match="token id 99999"):
         sampler.sample(prompt_of([99999]), 1, types.SamplingParams(max_tokens=1)).result()
     with pytest.raises(tinker.BadRequestError, match="top_p"):

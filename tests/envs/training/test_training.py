@@ -135,7 +135,7 @@ def test_a_run_whose_challenger_fails_finishes_and_logs_how_often(folder, tmp_pa
     monkeypatch.setattr(SciSciTokenEnv, "step", lambda self, action, **_: step(self, tokens))
     options = {"challenger": FailsNowAndThen(), "control_rate": 0.0}
     logged = run("disruption-adversarial-v0", folder, tmp_path, env_options=options)
-    check("disruption-adversarial-v0", logged)
+    assert sum("env/all/reward/total" in line for line in logged) == 3
     assert FailsNowAndThen.asked >= 4
     assert any(line.get("env/all/challenger_failed", 0.0) > 0 for line in logged)
 
