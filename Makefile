@@ -33,6 +33,7 @@ demo: setup
 lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 types: setup
 	@$(BIN)/basedpyright
