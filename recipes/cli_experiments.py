@@ -87,7 +87,7 @@ def study(
     from .experiments.study.plan import StudyPlan, arms_for, chosen_arms, with_options
     from .experiments.study.result import verdict
     from .experiments.study.run import run_study, study_table
-    from .kit.models import is_known_model
+    from .kit.config import is_known_model
 
     def act() -> None:
         console = Console(highlight=False)

@@ -24,7 +24,7 @@ from ..datasets.store import load_card
 from ..envs.training.groups import SciSciDatasetBuilder, SciSciGroupBuilder
 from .kit.checkpoints import last_checkpoint, settle_rl_resume, state_path
 from .kit.config import RecipeConfig, folder_or_name
-from .kit.running import Recipe
+from .kit.recipe import Recipe
 from .kit.validation import validation_builders
 
 

@@ -9,7 +9,7 @@ import typer
 
 from ..datasets.errors import stop_on_bad_input
 from .kit.checkpoints import chosen_checkpoint
-from .monitoring.run_record import read_run_record, require_folders
+from .monitoring.record import read_run_record, require_folders
 
 
 def export(

@@ -20,13 +20,10 @@ from tinker_cookbook.rl import train
 from ..datasets.store import load_card
 from ..envs.training.groups import OrderMaker, SciSciDatasetBuilder
 from .kit.checkpoints import settle_rl_resume, state_path
+from .kit.compat import Rollouts, metrics_of_all_groups, rollout_executor
 from .kit.config import RecipeConfig, folder_or_name
-from .kit.curriculum import Curriculum, CurriculumOrder
-from .kit.label_balance import Balance, balanced_order
-from .kit.pass_rates import measure_pass_rates
-from .kit.removed_groups import metrics_of_all_groups
-from .kit.rollout_workers import Rollouts, rollout_executor
-from .kit.running import Recipe
+from .kit.order import Balance, Curriculum, CurriculumOrder, balanced_order, measure_pass_rates
+from .kit.recipe import Recipe
 from .kit.validation import held_out_nll, validation_builders
 
 

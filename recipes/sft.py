@@ -13,16 +13,21 @@ from __future__ import annotations
 import asyncio
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import chz
 import tinker
+import torch
+from tinker_cookbook.exceptions import TinkerCookbookError
+from tinker_cookbook.hyperparam_utils import get_lora_param_count
 from tinker_cookbook.renderers import Message, Renderer
 from tinker_cookbook.supervised import train
 from tinker_cookbook.supervised.data import conversation_to_datum
 from tinker_cookbook.supervised.types import SupervisedDataset, SupervisedDatasetBuilder
 from tinker_cookbook.utils.lr_scheduling import LRSchedule
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from ..datasets.atomic_files import write_json_atomically
 from ..datasets.store import load_card, load_papers
@@ -31,8 +36,7 @@ from ..envs.registry import make, spec
 from ..envs.training.groups import renderer_of
 from .kit.checkpoints import settle_sft_resume, state_path
 from .kit.config import RecipeConfig
-from .kit.lora_capacity import LoraCapacity, lora_parameters
-from .kit.running import Recipe
+from .kit.recipe import Recipe
 from .kit.validation import held_out_nll
 
 Answers = Literal["gold", "random"]
@@ -183,3 +187,50 @@ RECIPE = Recipe("sft", "Imitate an environment's gold answers.", CLIConfig, buil
 
 if __name__ == "__main__":
     RECIPE.main(chz.entrypoint(CLIConfig))
+
+
+@dataclass(frozen=True)
+class LoraCapacity:
+    """Parameters of an adapter beside the tokens it is to learn.
+
+    Parameters
+    ----------
+    parameters : int or None
+        None where nobody knows: a hosted model that the cookbook has no count for.
+    completion_tokens : int
+        Tokens of the answers of one epoch, which carry the loss.
+    """
+
+    parameters: int | None
+    completion_tokens: int
+
+    @property
+    def enough(self) -> bool | None:
+        """Whether parameters >= completion tokens."""
+        return None if self.parameters is None else self.parameters >= self.completion_tokens
+
+    def __str__(self) -> str:
+        if self.parameters is None:
+            return f"LoRA parameters unknown, {self.completion_tokens:,} completion tokens"
+        verdict = "enough" if self.enough else "too few; a higher lora_rank helps"
+        return f"{self.parameters:,} LoRA parameters for {self.completion_tokens:,} completion tokens: {verdict}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "enough": self.enough}
+
+
+def lora_parameters(model_name: str, rank: int) -> int | None:
+    """Parameters of a LoRA adapter of all linear layers: from the cookbook's table for the models it knows, counted on
+    the architecture for a folder on this machine (nothing is loaded), None otherwise.
+
+    Embeddings that share the unembedding's weights are adapted once.
+    """
+    if not Path(model_name).is_dir():
+        try:
+            return get_lora_param_count(model_name, lora_rank=rank)
+        except (TinkerCookbookError, KeyError):
+            return None
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model_name))
+    layers = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    return rank * sum(layer.in_features + layer.out_features for layer in layers)

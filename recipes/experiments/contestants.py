@@ -24,10 +24,9 @@ from ...evaluation.features import Encoder
 from ...evaluation.label_probabilities import kept_label_probabilities
 from ...evaluation.leaderboard import MAX_TOKENS, Leaderboard, LeaderboardOptions, baseline_entries, servable
 from ..kit.checkpoints import chosen_checkpoint
+from ..kit.config import parse_options, renderer_name_for
 from ..kit.engines import engine_kind, open_engine
-from ..kit.env_options import parse_options
-from ..kit.models import renderer_name_for
-from ..monitoring.run_record import read_run_record, require_folders
+from ..monitoring.record import read_run_record, require_folders
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from ...evaluation.policy_scores import score_answers
 from ...evaluation.scores import Scores
 from .. import rl, sft
 from ..kit.checkpoints import best_checkpoint, last_checkpoint
+from ..kit.config import renderer_name_for
 from ..kit.engines import engine_kind, open_engine
-from ..kit.models import renderer_name_for
 from ..kit.tiny_model import init_tiny_model
 from ..monitoring.progress import training_progress
 

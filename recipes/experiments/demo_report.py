@@ -11,7 +11,7 @@ from ...envs.disruption import DisruptionEnv
 from ...evaluation.policy_scores import Answer
 from ...evaluation.render.curves import curve_svg
 from ...evaluation.render.pages import render_page
-from ..monitoring.metrics_log import read_metrics
+from ..monitoring.metrics import read_metrics
 from .demo import ENV_OPTIONS, DemoResult
 from .demo_summary import score_rows, verdict
 

@@ -21,10 +21,9 @@ from ...evaluation.render.figures import as_float, mean_of
 from ..catalogue import RECIPES
 from ..kit.config import RecipeConfig
 from ..kit.engines import EngineSwitch
-from ..monitoring.measures import finite
-from ..monitoring.metrics_log import read_metrics
+from ..monitoring.metrics import finite, read_metrics
 from ..monitoring.progress import training_progress
-from ..monitoring.run_record import read_run_record
+from ..monitoring.record import read_run_record
 
 # What runs are laid side by side by: heading, metric of the last steps, format. Those that no run has are left out.
 COLUMNS = (

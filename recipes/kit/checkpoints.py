@@ -12,7 +12,7 @@ from tinker_cookbook.stores.storage import storage_from_uri
 from tinker_cookbook.stores.training_store import TrainingRunStore
 
 from ...datasets.atomic_files import write_text_atomically
-from ..monitoring.metrics_log import read_metrics
+from ..monitoring.metrics import read_metrics
 
 CHECKPOINTS = "checkpoints.jsonl"
 # The loops of SFT and DPO number batches within an epoch; a row with one of these is one update.

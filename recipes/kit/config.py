@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import Any
 
 import chz
-from tinker_cookbook import cli_utils
+from tinker_cookbook import cli_utils, hyperparam_utils, model_info
+from tinker_cookbook.exceptions import TinkerCookbookError
 
+from ...envs.registry import spec
+from ...envs.training.groups import renderer_name_for
 from .engines import Adapter, Quantize
-from .env_options import parse_options
-from .models import learning_rate_for, renderer_name_for
 
 
 def _folder(config: Any, value: str) -> str:
@@ -70,3 +73,71 @@ class RecipeConfig:
     def rate(self) -> float:
         """The learning rate; see `learning_rate_for`."""
         return learning_rate_for(self.model_name, self.learning_rate)
+
+
+def parse_options(env_id: str, text: str) -> dict[str, Any]:
+    """Keyword options of an environment.
+
+    Values are read as JSON where they are JSON (true, 3, 0.5) and as text otherwise.
+
+    Raises
+    ------
+    ValueError
+        If the environment has no such option, refuses its value, or a part is not of the form ``name=value``.
+
+    Examples
+    --------
+    >>> parse_options("disruption-v0", "prompt=short,references=true")
+    {'prompt': 'short', 'references': True}
+    """
+    options: dict[str, Any] = {}
+    known = spec(env_id).option_names()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"environment options are name=value pairs separated by commas, got {part!r}")
+        if name not in known:
+            raise ValueError(f"{env_id} has no option {name!r}; it has {', '.join(known)}")
+        options[name] = _value(value)
+    spec(env_id).check_options(options)
+    return options
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+__all__ = ["is_known_model", "learning_rate_for", "renderer_name_for"]
+
+
+def is_known_model(model_name: str) -> bool:
+    """Whether the cookbook recommends a renderer for the model, which a folder on this machine never has."""
+    if Path(model_name).is_dir():
+        return False
+    try:
+        model_info.get_recommended_renderer_name(model_name)
+    except (ValueError, KeyError, TinkerCookbookError):
+        return False
+    return True
+
+
+def learning_rate_for(model_name: str, explicit: float | None = None) -> float:
+    """Learning rate of LoRA training: the one asked for, or the cookbook's `get_lr` where it knows the model.
+
+    Raises
+    ------
+    ValueError
+        If the model is not known and no rate is given.
+    """
+    if explicit is not None:
+        return explicit
+    try:
+        return hyperparam_utils.get_lr(model_name)
+    except (NotImplementedError, ValueError, KeyError, OSError, TinkerCookbookError) as error:
+        raise ValueError(
+            f"no recommended learning rate for {model_name}: {error}; pass learning_rate= (2e-3 suits models of less "
+            "than a million parameters, 1e-4 to 5e-4 models of some billions)"
+        ) from error

@@ -12,7 +12,7 @@ from ...envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_
 from ...envs.training.groups import renderer_of
 from ...evaluation.policy_scores import ValidationScores
 from ...evaluation.probes.held_out_nll import HeldOutNLL, held_out_nll_builder
-from ..monitoring.metrics_log import read_metrics
+from ..monitoring.metrics import read_metrics
 from .checkpoints import checkpoints
 from .config import RecipeConfig
 

@@ -14,8 +14,8 @@ from statistics import median
 from typing import Literal
 
 from ...evaluation.render.figures import mean_of
-from . import measures as m
-from .metrics_log import Row
+from . import metrics as m
+from .metrics import Row
 
 RECENT = 5
 """Rows that "now" means."""

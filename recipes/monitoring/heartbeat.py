@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...datasets.atomic_files import write_json_atomically
-from .metrics_log import MetricsLog, progress
+from .metrics import MetricsLog, progress
 
 HEARTBEAT = "heartbeat.json"
 EVERY = 5.0

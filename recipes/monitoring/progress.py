@@ -11,8 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .measures import finite
-from .metrics_log import MetricsLog
+from .metrics import MetricsLog, finite
 
 # What is worth seeing while one waits, in the first form that the run logs.
 SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation macro-F1"), ("train_mean_nll", "loss"))

@@ -14,8 +14,8 @@ from typing import Any
 from ...datasets.atomic_files import claimed, drop_torn_lines
 from .experiment import write_experiment
 from .heartbeat import EVERY, Heartbeat, Status
+from .record import close_run_record, write_run_record
 from .register import register_run
-from .run_record import close_run_record, write_run_record
 
 LOCK = ".run.lock"
 

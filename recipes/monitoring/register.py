@@ -10,10 +10,10 @@ from typing import Any
 from ...datasets.atomic_files import locked, write_json_atomically, write_text_atomically
 from ...evaluation.redaction import without_secrets
 from ..kit.checkpoints import checkpoints
-from .comparison import interval_text
+from .experiment import interval_text
 from .heartbeat import now
-from .measures import VALIDATION, summary
-from .run_state import RunState, read_evaluations, read_state
+from .metrics import VALIDATION, summary
+from .record import RunState, read_evaluations, read_state
 
 REGISTER, REGISTER_TEXT, LOCK = "register.json", "REGISTER.md", ".register.lock"
 HEADINGS = (

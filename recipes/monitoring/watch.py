@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ...evaluation.render.figures import shown
-from .measures import EXPECTED, MEASURES, PREDICTED, finite, labels_of, summary, values
-from .run_state import RunState
-from .sparkline import sparkline
+from .metrics import EXPECTED, MEASURES, PREDICTED, finite, labels_of, sparkline, summary, values
+from .record import RunState
 
 STYLES = {"running": "green", "finished": "green", "killed": "bold red", "failed": "bold red"}
 

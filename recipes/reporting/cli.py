@@ -36,7 +36,7 @@ def watch(
     from rich.console import Console
     from rich.live import Live
 
-    from ..monitoring.run_state import RunFolder
+    from ..monitoring.record import RunFolder
     from ..monitoring.watch import screen, snapshot
 
     console = Console(highlight=False)

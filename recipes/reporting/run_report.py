@@ -15,21 +15,20 @@ from ...evaluation.render.curves import curves_svg
 from ...evaluation.render.figures import shown
 from ...evaluation.render.pages import render_page
 from ..monitoring.alarms import Alarm, history
-from ..monitoring.comparison import comparison_sentence
-from ..monitoring.experiment import facts_of, question_of
-from ..monitoring.measures import (
+from ..monitoring.experiment import comparison_sentence, facts_of, question_of
+from ..monitoring.metrics import (
     MEASURES,
     PREDICTED,
     REWARD,
     SHARE,
     SPEED,
     Measure,
+    Row,
     labels_of,
     summary,
     tokens_per_second,
 )
-from ..monitoring.metrics_log import Row
-from ..monitoring.run_state import RunState, read_evaluations, read_state
+from ..monitoring.record import RunState, read_evaluations, read_state
 from .transcripts import LoggedEpisode, episodes_of
 
 # Smoothed, as they are means over few rollouts: the line is a running mean over a 25th of the steps.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scisci_gym.recipes.experiments.sweep import finished
-from scisci_gym.recipes.monitoring.run_record import read_run_record, require_folders
+from scisci_gym.recipes.monitoring.record import read_run_record, require_folders
 from scisci_gym.recipes.rl import CLIConfig
 
 NAMES = ("dataset", "model_name", "checkpoints", "load_checkpoint_path")

@@ -10,7 +10,7 @@ from tinker_cookbook.utils import ml_log
 
 from scisci_gym.recipes.catalogue import RECIPES
 from scisci_gym.recipes.kit.engines import open_engine
-from scisci_gym.recipes.monitoring.metrics_log import read_metrics
+from scisci_gym.recipes.monitoring.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
 STEPS = 5

@@ -10,9 +10,9 @@ import pytest
 
 from scisci_gym.envs.registry import specs
 from scisci_gym.recipes import rl
+from scisci_gym.recipes.kit.compat import rollout_executor
 from scisci_gym.recipes.kit.engines import open_engine
-from scisci_gym.recipes.kit.rollout_workers import rollout_executor
-from scisci_gym.recipes.monitoring.metrics_log import read_metrics
+from scisci_gym.recipes.monitoring.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
 STEPS = 2

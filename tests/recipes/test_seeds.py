@@ -15,7 +15,7 @@ from scisci_gym.recipes.experiments.study.plan import Arm, StudyPlan, run_folder
 from scisci_gym.recipes.experiments.study.runs import train_arms
 from scisci_gym.recipes.experiments.sweep import Sweep
 from scisci_gym.recipes.kit.engines import EngineSwitch
-from scisci_gym.recipes.kit.running import Recipe
+from scisci_gym.recipes.kit.recipe import Recipe
 
 SEEDS = (0, 1)
 OPTIONS: dict[str, Any] = {"lora_rank": 2, "validation_examples": 0, "max_tokens": 8}

@@ -22,8 +22,7 @@ from ....evaluation.examination import Examination
 from ....evaluation.label_probabilities import kept_label_probabilities
 from ....evaluation.probes.flips import flip_report
 from ...kit.checkpoints import Checkpoint, chosen_checkpoint
-from ...kit.env_options import parse_options
-from ...kit.models import renderer_name_for
+from ...kit.config import parse_options, renderer_name_for
 from .plan import Arm, StudyPlan, run_folder
 
 # A conversation with a challenge: longer answers than the task's own may be needed to quote.

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...monitoring.measures import finite
-from ...monitoring.metrics_log import read_metrics
-from ...monitoring.run_record import read_run_record
+from ...monitoring.metrics import finite, read_metrics
+from ...monitoring.record import read_run_record
 
 
 @dataclass(frozen=True)

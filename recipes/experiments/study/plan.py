@@ -10,7 +10,7 @@ from typing import Any
 import chz
 
 from ...catalogue import RECIPES
-from ...kit.models import is_known_model
+from ...kit.config import is_known_model
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ....envs.registry import spec
 from ....evaluation.render.curves import curves_svg
 from ....evaluation.render.pages import render_page
 from ....evaluation.render.reliability import reliability_svg
-from ...monitoring.metrics_log import read_metrics
+from ...monitoring.metrics import read_metrics
 from .assessment import CHALLENGER, Assessed
 from .picture import write_picture
 from .plan import run_folder

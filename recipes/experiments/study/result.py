@@ -17,7 +17,7 @@ from ....evaluation.comparison import ArmDifference, arm_difference, arm_scores
 from ....evaluation.examination import plain
 from ....evaluation.revision import git_revision
 from ....evaluation.scores import score
-from ...monitoring.metrics_log import read_metrics
+from ...monitoring.metrics import read_metrics
 from .assessment import Assessed
 from .cost import Cost, cost_of
 from .plan import Arm, StudyPlan, run_folder

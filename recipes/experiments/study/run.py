@@ -13,8 +13,8 @@ from ....datasets.atomic_files import write_json_atomically
 from ....datasets.dataset_folder import refuse_foreign
 from ....datasets.openalex.snapshot import BadInput
 from ....evaluation.evaluate import baseline_answers_of
+from ...kit.config import parse_options
 from ...kit.engines import EngineSwitch
-from ...kit.env_options import parse_options
 from .assessment import assess_arms
 from .plan import StudyPlan
 from .report import write_study_report

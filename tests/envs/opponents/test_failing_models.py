@@ -16,7 +16,7 @@ from scisci_gym.envs.opponents.challengers import CHALLENGERS, Case, Challenger,
 from scisci_gym.envs.opponents.judge import ReasonsJudge
 from scisci_gym.envs.opponents.named import Named
 from scisci_gym.envs.training.groups import SciSciGroupBuilder
-from scisci_gym.recipes.kit.env_options import parse_options
+from scisci_gym.recipes.kit.config import parse_options
 
 PAPER = Paper(
     openalex_id="W1",

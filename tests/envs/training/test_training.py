@@ -27,7 +27,7 @@ from scisci_gym.envs.opponents.asking import Limits
 from scisci_gym.envs.opponents.challengers import Challenger, CompleterChallenger
 from scisci_gym.envs.opponents.completers import TinkerCompleter
 from scisci_gym.envs.training.groups import SciSciDatasetBuilder, SciSciGroupBuilder, SciSciTokenEnv
-from scisci_gym.recipes.kit.removed_groups import metrics_of_all_groups
+from scisci_gym.recipes.kit.compat import metrics_of_all_groups
 
 ENVS = [env_class.env_id for env_class in specs()]
 # Its two sides have names of their own for being right.

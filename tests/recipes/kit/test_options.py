@@ -6,10 +6,9 @@ import pytest
 from tinker_cookbook.checkpoint_utils import load_checkpoints_file
 
 from scisci_gym.recipes.kit.checkpoints import best_checkpoint, checkpoints, settle_sft_resume, state_path
+from scisci_gym.recipes.kit.config import learning_rate_for, parse_options, renderer_name_for
 from scisci_gym.recipes.kit.engines import engine_kind
-from scisci_gym.recipes.kit.env_options import parse_options
-from scisci_gym.recipes.kit.models import learning_rate_for, renderer_name_for
-from scisci_gym.recipes.monitoring.metrics_log import read_metrics
+from scisci_gym.recipes.monitoring.metrics import read_metrics
 
 
 def test_options_of_an_environment() -> None:

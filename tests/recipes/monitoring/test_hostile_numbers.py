@@ -13,10 +13,8 @@ from scisci_gym.recipes.experiments.study.cost import cost_of
 from scisci_gym.recipes.experiments.sweep import SweepRun, measures, tabulated
 from scisci_gym.recipes.monitoring.alarms import alarms, history
 from scisci_gym.recipes.monitoring.experiment import experiment_text
-from scisci_gym.recipes.monitoring.measures import EXPECTED, MEASURES, PREDICTED
-from scisci_gym.recipes.monitoring.metrics_log import progress
-from scisci_gym.recipes.monitoring.run_state import RunState
-from scisci_gym.recipes.monitoring.sparkline import BLOCKS, sparkline
+from scisci_gym.recipes.monitoring.metrics import BLOCKS, EXPECTED, MEASURES, PREDICTED, progress, sparkline
+from scisci_gym.recipes.monitoring.record import RunState
 from scisci_gym.recipes.monitoring.watch import screen, snapshot
 
 from .conftest import log

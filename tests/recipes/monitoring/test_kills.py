@@ -9,11 +9,11 @@ from kill_points import kill_points
 from scisci_gym.datasets.atomic_files import drop_torn_lines, write_json_atomically
 from scisci_gym.evaluation.kept_answers import keep_whole_answers
 from scisci_gym.recipes.kit.checkpoints import checkpoints, last_checkpoint, settle_rl_resume
-from scisci_gym.recipes.monitoring import run_record
-from scisci_gym.recipes.monitoring.metrics_log import read_metrics
+from scisci_gym.recipes.monitoring import record
+from scisci_gym.recipes.monitoring.metrics import read_metrics
+from scisci_gym.recipes.monitoring.record import read_state
 from scisci_gym.recipes.monitoring.recorded import recorded_run
 from scisci_gym.recipes.monitoring.register import read_register
-from scisci_gym.recipes.monitoring.run_state import read_state
 
 from .conftest import log
 
@@ -28,7 +28,7 @@ def test_a_resumed_run_that_is_killed_anywhere_is_taken_up_again(
     config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first kill left half a line, to which the cookbook appends. Heartbeat, record, register: all are whole."""
-    monkeypatch.setattr(run_record, "git_revision", lambda: "abc")
+    monkeypatch.setattr(record, "git_revision", lambda: "abc")
     folder = train(config(), 0, 3)
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"step": 3, "progr')

@@ -7,9 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scisci_gym.recipes.monitoring.measures import LOSSES, REWARD, SPEED, finite, summary, tokens_per_second, values
-from scisci_gym.recipes.monitoring.metrics_log import MetricsLog, progress
-from scisci_gym.recipes.monitoring.sparkline import BLOCKS, sparkline
+from scisci_gym.recipes.monitoring.metrics import (
+    BLOCKS,
+    LOSSES,
+    REWARD,
+    SPEED,
+    MetricsLog,
+    finite,
+    progress,
+    sparkline,
+    summary,
+    tokens_per_second,
+    values,
+)
 
 from .conftest import log
 

@@ -13,10 +13,9 @@ import pytest
 from scisci_gym.datasets.atomic_files import FolderInUse
 from scisci_gym.evaluation.redaction import without_secrets
 from scisci_gym.recipes.monitoring.heartbeat import HEARTBEAT, Heartbeat, is_alive, read_heartbeat
+from scisci_gym.recipes.monitoring.record import read_run_record, read_state
 from scisci_gym.recipes.monitoring.recorded import recorded_run
 from scisci_gym.recipes.monitoring.register import read_register
-from scisci_gym.recipes.monitoring.run_record import read_run_record
-from scisci_gym.recipes.monitoring.run_state import read_state
 
 from .conftest import log
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from scisci_gym.datasets.atomic_files import locked
-from scisci_gym.recipes.monitoring.comparison import majority_of
+from scisci_gym.recipes.monitoring.experiment import majority_of
 from scisci_gym.recipes.monitoring.recorded import describe_run, recorded_run
 from scisci_gym.recipes.monitoring.register import LOCK, read_register, register_run
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from scisci_gym.cli import app
+from scisci_gym.recipes.monitoring.record import read_state
 from scisci_gym.recipes.monitoring.recorded import recorded_run
-from scisci_gym.recipes.monitoring.run_state import read_state
 from scisci_gym.recipes.monitoring.watch import screen
 
 from .conftest import log

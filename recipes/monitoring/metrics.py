@@ -1,15 +1,67 @@
-"""The quantities that are worth watching, by the names under which the cookbook's loops log them."""
+"""A run's `metrics.jsonl`, read as it grows, and how far it says the run has come."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from ...evaluation.render.figures import as_float
-from .metrics_log import Row
+from tinker_cookbook.stores.storage import storage_from_uri
+from tinker_cookbook.stores.training_store import TrainingRunStore
+
+from ...evaluation.render.figures import as_float, mean_of
+
+METRICS = "metrics.jsonl"
+Row = Mapping[str, Any]
+
+
+class MetricsLog:
+    """Rows of a run, one for each step, in order; a resumed run's repeated steps count once, as last written.
+
+    Reading is incremental: a call of `rows` parses only what was added since the one before. A line that is still being
+    written is left for the next call; one that a killed run left half written is passed over.
+    """
+
+    def __init__(self, folder: str | Path):
+        self._store = TrainingRunStore(storage_from_uri(str(folder)))
+        self._by_step: dict[int, dict[str, Any]] = {}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows so far. Keys are the cookbook's; `step` counts updates from 0."""
+        for row in self._store.read_new_metrics():
+            if isinstance(row, dict) and isinstance(row.get("step"), int):
+                self._by_step.setdefault(row["step"], {}).update(row)
+        return [self._by_step[step] for step in sorted(self._by_step)]
+
+
+def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
+    """Rows of a run's `metrics.jsonl` as `MetricsLog` reads them, once."""
+    return MetricsLog(folder).rows()
+
+
+def progress(rows: Sequence[Row]) -> tuple[int, int | None]:
+    """(updates made, updates planned) by what the training loop logs; None where it does not say.
+
+    The RL loop logs ``progress/done_frac`` = (step + 1) / planned, the SFT loop ``progress`` = (step + 1) / planned,
+    the DPO loop ``progress`` = step / planned. Rows of an evaluation after the last update have neither and do not
+    count.
+
+    Examples
+    --------
+    >>> progress([{"step": 0, "progress/done_frac": 0.25}, {"step": 1, "progress/done_frac": 0.5}, {"step": 2}])
+    (2, 4)
+    """
+    for row in reversed(rows):
+        done, share = int(row["step"]), row.get("progress/done_frac", row.get("progress"))
+        if share is None:
+            continue
+        ahead = done if "dpo_loss" in row else done + 1
+        planned = as_float(ahead) / share if 0 < share <= 1 else math.nan
+        return done + 1, round(planned) if math.isfinite(planned) else None
+    return 0, None
 
 
 @dataclass(frozen=True)
@@ -134,3 +186,42 @@ def tokens_per_second(row: Row) -> float | None:
 def _value(row: Row, key: str) -> float | None:
     value = tokens_per_second(row) if key == SPEED.key else row.get(key)
     return as_float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int = 32) -> str:
+    """Values in order as blocks of eight heights, from the lowest to the highest of them.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Where there are more than `width`, each block is the mean of its share of them. Values that are not finite are
+        left out of means; a block without any other is "!".
+    width : int >= 1
+
+    Examples
+    --------
+    >>> sparkline([0, 1, 2, 3, 4, 5, 6, 7])
+    '▁▂▃▄▅▆▇█'
+    >>> sparkline([1.0, 1.0]), sparkline([0.0, float("nan"), 1.0])
+    ('▁▁', '▁!█')
+    """
+    # In units of the largest value: sums and differences of values near the largest float would overflow.
+    values = [as_float(value) for value in values]
+    unit = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
+    values = [value / unit for value in values]
+    count = min(width, len(values))
+    bins = [values[at * len(values) // count : (at + 1) * len(values) // count] for at in range(count)]
+    means = [mean_of([value for value in part if math.isfinite(value)]) for part in bins]
+    known = [mean for mean in means if math.isfinite(mean)]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+
+    def block(mean: float) -> str:
+        if not math.isfinite(mean):
+            return "!"
+        height = (mean - low) / (high - low) if high > low else 0.0
+        return BLOCKS[round(height * (len(BLOCKS) - 1))]
+
+    return "".join(map(block, means))
