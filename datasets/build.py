@@ -16,16 +16,17 @@ import pyarrow as pa
 
 from .card import write_card
 from .dataset_folder import dataset_files, dataset_folder, finish, start_over
+from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .labels.eligibility import LabelRules, content_checks
 from .labels.graph_labels import GraphLabels, graph_labels, save_papers
 from .labels.novelty_scores import NoveltyScores, novelty_scores
 from .labels.schemes import tertile_cuts
 from .near_duplicates import later_copies
-from .openalex.decode import BadInput
 from .openalex.notices import title_as_published
 from .openalex.works_table import WorksTable
 from .paper import Paper, is_hit
+from .positions import positions_of
 from .publication_dates import certainly_before
 from .splits import (
     CUTOFF_VIEWS,
@@ -100,14 +101,12 @@ def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
     """
     works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
     order = np.argsort(works.work_id, kind="stable")
-    ids = works.work_id[order]
     citing, cited = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     first = left_out = 0
     for lengths, cited_ids in works.references():
         papers = np.repeat(np.arange(first, first + lengths.size, dtype=np.int32), lengths)
         first += lengths.size
-        place = np.minimum(np.searchsorted(ids, cited_ids), ids.size - 1)
-        found = np.where(ids[place] == cited_ids, order[place], -1).astype(np.int32)
+        found = positions_of(cited_ids, works.work_id, order).astype(np.int32)
         later = (found >= 0) & (works.year[found] > works.year[papers])
         left_out += int(later.sum())
         citing.append(papers[~later])

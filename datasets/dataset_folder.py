@@ -14,7 +14,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from .atomic_files import claimed, is_unfinished, remove_unfinished, write_text_atomically
-from .openalex.decode import BadInput
+from .errors import BadInput
 
 PLACES = ("README.md", "card.json", "published.parquet", "data", "graph", "source")
 """What of a dataset's folder the dataset itself takes. (``works`` and ``pages`` mark their own files.)"""

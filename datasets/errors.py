@@ -1,22 +1,26 @@
-"""How commands tell what is wrong with their input."""
+"""What is wrong with a user's input, and how commands report it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import typer
-from rich.console import Console
-from rich.markup import escape
+
+class BadInput(ValueError):
+    """Input that needs a decision by the user. The message names the file, the line and what to do."""
 
 
 def stop_on_bad_input(run: Callable[[], Any]) -> Any:
-    """Run `run`; show what is wrong with the user's input in one line and exit with status 2, without a traceback.
+    """Return ``run()``; for wrong input of the user, print one line without a traceback and exit with status 2.
 
-    Shown are `ValueError` (`BadInput` is one) and `FileNotFoundError`; anything else is a fault of the program.
+    `ValueError` (such as `BadInput`) and `FileNotFoundError` count as wrong input; any other exception is raised.
     """
     try:
         return run()
     except (FileNotFoundError, ValueError) as error:
+        import typer
+        from rich.console import Console
+        from rich.markup import escape
+
         Console(stderr=True, soft_wrap=True).print(f"[red]error:[/red] {escape(str(error))}", highlight=False)
         raise typer.Exit(2) from error

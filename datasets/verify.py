@@ -26,6 +26,7 @@ from .near_duplicates import later_copies
 from .novelty.atypicality import Atypicality, atypicality_of_year
 from .novelty.venue_pairs import checked_venues
 from .paper import DISRUPTION_ORDER, Paper, disruption_label, is_hit, side_of
+from .positions import positions_of
 from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
 from .store import Tally, load_card, read_rows, split_file
 
@@ -229,10 +230,7 @@ def _counts_again(graph: CitationGraph, card: dict[str, Any], sampled: list[dict
 
 def _nodes(graph: CitationGraph, rows: list[dict]) -> list[int]:
     ids = np.asarray(graph.node_ids)
-    order = np.argsort(ids, kind="stable")
-    wanted = np.array([int(row["openalex_id"][1:]) for row in rows], np.int64)
-    place = np.minimum(np.searchsorted(ids, wanted, sorter=order), ids.size - 1)
-    return np.where(ids[order[place]] == wanted, order[place], -1).tolist()
+    return positions_of(np.array([int(row["openalex_id"][1:]) for row in rows], np.int64), ids).tolist()
 
 
 def _rules(card: dict[str, Any]) -> LabelRules:

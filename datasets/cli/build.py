@@ -14,12 +14,11 @@ from rich.table import Table
 
 from ..build import BuildOptions, build_dataset
 from ..dataset_folder import dataset_folder, refuse_overlap, start_over
-from ..errors import stop_on_bad_input
+from ..errors import BadInput, stop_on_bad_input
 from ..hub import push
 from ..labels.eligibility import LabelRules
 from ..openalex.api.client import BASE_URL
 from ..openalex.api.neighbourhood import Wanted, read_seeds
-from ..openalex.decode import BadInput
 from ..openalex.merged_ids import retired_ids
 from ..openalex.shards import convert
 from ..openalex.snapshot import parts_of, read_works, works_folder

@@ -9,15 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 
-def positions_of(ids: np.ndarray, names: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Positions of `ids` among `names`, int32, -1 where absent; `order` sorts `names`."""
-    if names.size == 0:
-        return np.full(ids.size, -1, np.int32)
-    place = np.minimum(np.searchsorted(names, ids, sorter=order), names.size - 1)
-    position = order[place]
-    return np.where(names[position] == ids, position, -1).astype(np.int32)
-
-
 def checked_years(years: npt.ArrayLike) -> np.ndarray:
     """`years` as an int16 array; raises `ValueError` where one is missing, not whole, or outside [0, 9999]."""
     array = np.asarray(years)

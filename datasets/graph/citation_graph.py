@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..atomic_files import claimed, remove_unfinished, write_json_atomically
-from .checks import checked_names, checked_positions, checked_years, positions_of
+from ..positions import positions_of
+from .checks import checked_names, checked_positions, checked_years
 from .csr import check_rows, reference_rows, transposed_rows
 
 if TYPE_CHECKING:

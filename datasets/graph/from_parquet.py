@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as arrow
 
-from .checks import checked_years, positions_of
+from ..positions import positions_of
+from .checks import checked_years
 from .citation_graph import CitationGraph, GraphFiles, GraphReport
 from .csr import compact_rows, count_cited, count_rows, pointers, scatter_citing, scatter_rows, sort_rows
 
@@ -132,7 +133,8 @@ def _write_ends(
     with paths[0].open("wb") as citing_file, paths[1].open("wb") as cited_file:
         for batch in source.to_batches(columns=list(columns), batch_size=BATCH):
             ids = (batch.column(name).to_numpy(zero_copy_only=False) for name in columns)
-            citing, cited = (positions_of(i.astype(str) if i.dtype == object else i, names, order) for i in ids)
+            ids = (i.astype(str) if i.dtype == object else i for i in ids)
+            citing, cited = (positions_of(i, names, order).astype(np.int32) for i in ids)
             count_rows(citing, cited, 0, names.size, counts, tally)
             citing.tofile(citing_file)
             cited.tofile(cited_file)

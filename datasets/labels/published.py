@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..positions import positions_of
 from .eligibility import LabelRules
 from .schemes import conventionality_score, disruption_labels, novelty_labels, novelty_score, tertile_cuts
 
@@ -50,11 +51,10 @@ class PublishedScores:
             Numbers of works.
         fields : M strings
         """
-        order = np.argsort(eligible)
-        place = order[np.minimum(np.searchsorted(eligible, self.paper, sorter=order), eligible.size - 1)]
+        place = positions_of(self.paper, eligible)
         first = np.zeros(self.paper.size, bool)
         first[np.unique(self.paper, return_index=True)[1]] = True
-        known = first & (eligible[place] == self.paper)
+        known = first & (place >= 0)
         codes = pa.array(list(fields), pa.string()).dictionary_encode()
         field = pa.DictionaryArray.from_arrays(pa.array(codes.indices.to_numpy()[place], mask=~known), codes.dictionary)
         pq.write_table(pa.table({**vars(self), "field": field}), folder / FILE, compression="zstd")
@@ -84,9 +84,7 @@ def recomputed_scores(
     if rules.scheme == "quantile":
         cuts = tertile_cuts(scores.disruption, names, scores.year, rules.min_group, among=eligible)
     # The first record of a paper is the one that counts.
-    numbers, first = np.unique(scores.paper, return_index=True)
-    wanted = np.array([int(paper[1:]) for paper in papers], np.int64)
-    place = np.minimum(np.searchsorted(numbers, wanted), numbers.size - 1)
+    records = positions_of(np.array([int(paper[1:]) for paper in papers], np.int64), scores.paper)
     return {
         paper: {
             "cd_index": float(scores.disruption[at]),
@@ -99,6 +97,6 @@ def recomputed_scores(
             "citation_percentile": None,
             "hit_share": None,
         }
-        for paper, at, number in zip(papers, first[place].tolist(), numbers[place].tolist(), strict=True)
-        if number == int(paper[1:])
+        for paper, at in zip(papers, records.tolist(), strict=True)
+        if at >= 0
     }, cuts

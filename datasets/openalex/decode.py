@@ -12,15 +12,12 @@ import orjson
 import pyarrow as pa
 from pyarrow.compute import SetLookupOptions, call_function
 
+from ..errors import BadInput
 from ..paper import FIRST_YEAR, LAST_YEAR
 from .inverted_index import abstract_texts, reference_lists
 from .record import DAMAGE, NOTHING, WORKS_SCHEMA, UnusableWork, checked_node, normalised_doi, short_id, text, work_row
 
 _NULL = msgspec.Raw(b"null")
-
-
-class BadInput(ValueError):
-    """Input that needs a decision by the user. The message names the file, the line and the way on."""
 
 
 class _Named(msgspec.Struct, gc=False):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .decode import BadInput
+from ..errors import BadInput
 from .fast_gzip import read_gzip
 from .record import short_id
 

@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .decode import BadInput
+from ..errors import BadInput
 from .record import DAMAGE, WORKS_SCHEMA, UnusableWork, work_row
 
 COLUMNS = (

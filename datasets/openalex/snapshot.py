@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from ..errors import BadInput
 from ..progress import reading_bar
-from .decode import BadInput, decode_block
+from .decode import decode_block
 from .fast_gzip import DAMAGED_ARCHIVE, gzip_blocks
 from .merged_ids import retired_ids
 from .parquet_works import parquet_batches

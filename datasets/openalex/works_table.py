@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow.compute import MatchSubstringOptions, SetLookupOptions, call_function
 
 from ..atomic_files import aside, remove_unfinished
-from .decode import BadInput
+from ..errors import BadInput
 from .merged_ids import RetiredIds
 from .record import WORKS_SCHEMA
 

@@ -21,11 +21,12 @@ from pyarrow.compute import MatchSubstringOptions, call_function
 from ..atomic_files import scratch_folder
 from ..build import BuildOptions, cuts_fact, known, members, split_years_for, write_dataset
 from ..dataset_folder import dataset_folder
+from ..errors import BadInput
 from ..labels.eligibility import first_failures, number_checks
 from ..labels.published import PublishedScores
 from ..labels.schemes import disruption_labels
 from ..near_duplicates import later_copies
-from ..openalex.decode import BadInput, known_abstracts
+from ..openalex.decode import known_abstracts
 from ..openalex.notices import MARKED_TITLE, NOTICE_TITLE
 from ..openalex.record import abstract_from_inverted_index, count, normalised_doi, text
 from ..paper import FIRST_YEAR, LAST_YEAR, Paper

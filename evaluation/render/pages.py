@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from ...datasets.atomic_files import write_text_atomically
-from ...datasets.openalex.decode import BadInput
+from ...datasets.errors import BadInput
 from .curves import legend_line
 
 TEMPLATE_ROOMS = ("evaluation.render", "recipes.reporting")

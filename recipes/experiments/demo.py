@@ -19,8 +19,9 @@ from ...datasets.atomic_files import write_json_atomically
 from ...datasets.build import BuildOptions, NoRoomForSplit, build_dataset
 from ...datasets.cli.build import build_synthetic
 from ...datasets.dataset_folder import refuse_foreign
+from ...datasets.errors import BadInput
 from ...datasets.labels.eligibility import LabelRules
-from ...datasets.openalex.snapshot import BadInput, read_works
+from ...datasets.openalex.snapshot import read_works
 from ...datasets.store import load_card
 from ...datasets.synthetic.corpus import SyntheticCorpus
 from ...envs.disruption import DisruptionEnv

@@ -19,9 +19,9 @@ from sciscinet_file import write_sciscinet
 from scisci_gym.datasets.atomic_files import FolderInUse, aside, claimed
 from scisci_gym.datasets.build import BuildOptions, build_dataset
 from scisci_gym.datasets.dataset_folder import LOCK, dataset_folder
+from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.labels.eligibility import LabelRules
 from scisci_gym.datasets.openalex.api.response_cache import PageStore
-from scisci_gym.datasets.openalex.decode import BadInput
 from scisci_gym.datasets.openalex.shards import convert, write_shard
 from scisci_gym.datasets.openalex.snapshot import parts_of, read_works
 from scisci_gym.datasets.store import load_card

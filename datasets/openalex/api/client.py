@@ -25,7 +25,7 @@ import pyalex
 import requests
 from pyalex.api import AlexConfig, OpenAlexAuth, OpenAlexResponseList
 
-from ..decode import BadInput
+from ...errors import BadInput
 from .errors import FINAL, Refusal, Refused, Stopped, refusal, until_midnight
 from .response_cache import PageStore
 

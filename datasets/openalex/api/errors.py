@@ -10,7 +10,7 @@ from typing import Literal
 
 import orjson
 
-from ..decode import BadInput
+from ...errors import BadInput
 
 Kind = Literal["too_fast", "budget", "throttled", "paid", "bad_request", "bad_key", "not_found", "server"]
 # Asking again does not help with these: the request, or the account, has to change.

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..decode import BadInput
+from ...errors import BadInput
 from ..merged_ids import RetiredIds
 from ..record import WORKS_SCHEMA, UnusableWork, normalised_doi, short_id, work_row
 from ..works_table import WorksTable

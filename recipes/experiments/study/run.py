@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ....datasets.atomic_files import write_json_atomically
 from ....datasets.dataset_folder import refuse_foreign
-from ....datasets.openalex.snapshot import BadInput
+from ....datasets.errors import BadInput
 from ....evaluation.evaluate import baseline_answers_of
 from ...kit.config import parse_options
 from ...kit.engines import EngineSwitch

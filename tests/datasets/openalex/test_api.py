@@ -17,12 +17,12 @@ from same_labels import same_as_the_full_graph
 
 from scisci_gym.datasets.build import citation_graph
 from scisci_gym.datasets.disruption import disruption_counts
+from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.openalex.api.client import Connection, Works, pages, single
 from scisci_gym.datasets.openalex.api.cost import cost, first_plan
 from scisci_gym.datasets.openalex.api.errors import Refused, Stopped
 from scisci_gym.datasets.openalex.api.neighbourhood import Wanted, collect, read_seeds
 from scisci_gym.datasets.openalex.api.response_cache import PageStore
-from scisci_gym.datasets.openalex.decode import BadInput
 from scisci_gym.datasets.store import load_card
 
 HERE = Path(__file__).resolve().parent

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.openalex import shards
-from scisci_gym.datasets.openalex.decode import BadInput
 from scisci_gym.datasets.openalex.merged_ids import DELETED_WORK, RetiredIds
 from scisci_gym.datasets.openalex.record import work_row
 from scisci_gym.datasets.openalex.shards import convert

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.card import REASONS
-from scisci_gym.datasets.openalex.decode import BadInput, decode_block
+from scisci_gym.datasets.errors import BadInput
+from scisci_gym.datasets.openalex.decode import decode_block
 from scisci_gym.datasets.openalex.inverted_index import abstract_texts, reference_lists
 from scisci_gym.datasets.openalex.record import (
     DAMAGE,

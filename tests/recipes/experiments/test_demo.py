@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from sklearn.metrics import accuracy_score, f1_score
 
-from scisci_gym.datasets.openalex.snapshot import BadInput
+from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.store import load_papers
 from scisci_gym.recipes.experiments.demo import Demo, DemoResult, DemoSettings
 from scisci_gym.recipes.experiments.demo_report import write_report

@@ -55,7 +55,7 @@ def test_what_is_not_theirs_is_refused(run, tmp_path, arguments):
 
 
 def test_a_report_takes_the_place_of_a_report_only(tmp_path):
-    from scisci_gym.datasets.openalex.decode import BadInput
+    from scisci_gym.datasets.errors import BadInput
     from scisci_gym.evaluation.render.pages import render_page
 
     (tmp_path / "report.html").write_text("<html>my page</html>")
