@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import DatasetCardData
+
 from .atomic_files import write_text_atomically
+from .paper import COLUMNS
 from .splits import CUTOFF_VIEWS, SPLITS
 
 # What a reader of the card should know about each rule; names are those of `works`, `snapshot`, `labelling`, `build`,
@@ -58,17 +61,19 @@ def card_text(card: dict[str, Any]) -> str:
     """The card as Markdown with the YAML head that Hugging Face reads."""
     rules, split = card["labels"], card["split"]
     views = {name: share for name, share in card.get("cutoff_views", {}).items() if share["papers"]}
+    head = DatasetCardData(
+        configs=[
+            {
+                "config_name": "default",
+                "data_files": [{"split": name, "path": f"data/{name}-*.parquet"} for name in (*SPLITS, *views)],
+            }
+        ],
+        task_categories=["text-classification"],
+        tags=["science-of-science", "citation-graph"],
+    )
     lines = [
         "---",
-        "configs:",
-        "- config_name: default",
-        "  data_files:",
-        *(f"  - split: {name}\n    path: data/{name}-*.parquet" for name in (*SPLITS, *views)),
-        "task_categories:",
-        "- text-classification",
-        "tags:",
-        "- science-of-science",
-        "- citation-graph",
+        head.to_yaml(),
         "---",
         "",
         "# Papers labelled by what later papers made of them",
@@ -89,6 +94,14 @@ def card_text(card: dict[str, Any]) -> str:
         *_novelty(card),
         *_as_recorded(card),
         *_ceiling(card.get("ceiling")),
+        "## Columns",
+        "",
+        "| column | type | what it is for | meaning |",
+        "|---|---|---|---|",
+        *(f"| `{name}` | {column.stored} | {column.role} | {column.meaning} |" for name, column in COLUMNS.items()),
+        "",
+        "Only columns that are known at publication reach a prompt.",
+        "",
         "## What was left out",
         "",
         f"{card['works_read']:,} records read, {card['works_in_graph']:,} of them used. {_citations(card)}",

@@ -19,8 +19,8 @@ from .errors import BadInput
 PLACES = ("README.md", "card.json", "published.parquet", "data", "graph", "source")
 """What of a dataset's folder the dataset itself takes. (``works`` and ``pages`` mark their own files.)"""
 NAMES = (
-    *PLACES[:3], "data/*-00000-of-00001.parquet", "graph/graph.json", "graph/*.npy", "graph/papers.parquet",
-    "source/works/manifest", "source/works/updated_date=*/part_0000.gz",
+    *PLACES[:3], "data/*-00000-of-00001.parquet", "graph/graph.json", "graph/graph.lock", "graph/*.npy",
+    "graph/papers.parquet", "source/works/manifest", "source/works/updated_date=*/part_0000.gz",
 )  # fmt: skip
 UNFINISHED, LOCK = ".scisci-gym-unfinished", ".scisci-gym-lock"
 

@@ -1,11 +1,19 @@
-"""`Paper`: one publication, what was known when it appeared, and the labels its later citations give it."""
+"""`Paper`: one publication, what was known when it appeared, and the labels its later citations give it.
+
+Every field is declared once, with its type, its `Column` and its meaning. The columns of a stored dataset, the checks
+of values, the table in a dataset's card, the sample papers and the leakage check of the environments follow from that.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from enum import StrEnum
+from textwrap import fill
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 DisruptionLabel = Literal["disruptive", "consolidating", "neutral"]
 NoveltyLabel = Literal["novel", "conventional", "balanced"]
@@ -97,59 +105,57 @@ def hit_label(citation_percentile: float) -> HitLabel:
     return "hit" if is_hit(citation_percentile) else "ordinary"
 
 
+class Role(StrEnum):
+    """What a field of `Paper` may be used for."""
+
+    KNOWN = "known at publication"
+    """A prompt may show it."""
+    OUTCOME = "outcome"
+    """Later papers, or later versions of the record, may have shaped it: it never reaches a prompt."""
+    PROVENANCE = "provenance"
+    """Where the paper and its labels come from. Prompts state what a label means, and nothing else of it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a field of `Paper` is stored, and what its values may be.
+
+    Parameters
+    ----------
+    role : Role
+    stored : str
+        Arrow type: string, bool, int32, int64, float64 or list<string>.
+    meaning : str
+        For people: the docstring of `Paper` and the cards of datasets quote it.
+    low, high : number or None
+        Range of a number, ends included.
+    empty : bool
+        Whether a text may be empty.
+    """
+
+    role: Role
+    stored: str
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+    empty: bool = True
+
+
+KNOWN, OUTCOME, PROVENANCE = Role.KNOWN, Role.OUTCOME, Role.PROVENANCE
+
+
 @dataclass(frozen=True)
 class Paper:
     """One paper. Frozen; every field is checked when it is made.
 
-    Fields fall into three groups. *Known at publication* (title, abstract, year, field, venue, authors, references)
-    may be shown to a model. *Outcomes* (`cited_by_count`, the scores and labels, the counts behind them) come from
-    later papers and never reach a prompt. *Provenance* (ids, scheme, window) is for people.
-
     Parameters
     ----------
-    openalex_id : str
-        Such as ``"W2100837269"``; any non-empty string.
-    title, abstract : str
-        The title must not be empty; the abstract may be.
-    publication_year : int in [1800, 2100]
-    cited_by_count : int >= 0
-    cd_index : float in [-1, 1], or None where undefined
-    novelty_score, conventionality_score : float in [0, 1], or None where undefined
-    disruption_label : "disruptive" | "consolidating" | "neutral" | None
-        Follows from `cd_index` when not given under the ``threshold`` scheme.
-    novelty_label : "novel" | "conventional" | "balanced" | None
-        Follows from the two scores when not given, unless the scheme is ``uzzi`` or the label is withheld.
-    novelty_withheld : bool
-        The novelty label changes within the sampling error of the scores (another seed of the null networks may give
-        another), so the paper has none, although it has scores.
-    primary_field : str
-    label_scheme : "threshold" | "quantile" | "uzzi"
-        What the labels mean. A label that contradicts the scores under it is refused. Under ``quantile`` the cuts
-        depend on the paper's field and year, so `disruption_label` must be given.
-    reference_titles : tuple of str
-        Titles of cited papers that are in the data and certainly appeared before the paper, for prompts that show
-        the reference list.
-    reference_count : int >= 0
-        References of the source's record that are in the data. A record that was updated after publication can hold
-        references of a later version, so this number is never shown in a prompt.
-    cd_window : int or None
-        Years after publication whose citations count, for the CD index as for `citation_percentile`; None for no
-        window.
-    cd_threshold : float in [0, 1]
-        Cut of the ``threshold`` scheme.
-    n_i, n_j, n_k : int >= 0 or None
-        The counts that `cd_index` is made of.
-    citation_percentile : float in [0, 1], or None where unknown
-        Share of the papers of its field and year, itself included, that are cited less often from the year of
-        publication to `cd_window` years later. A paper is a hit from 0.95 on.
-    hit_share : float in [0, 1], or None where unknown
-        Share of hits among the training papers of the dataset that the paper belongs to. Labelled papers have a
-        minimum of citations, so far more of them than 5 % are hits; prompts state this share.
+    {parameters}
 
     Raises
     ------
     ValueError
-        Naming the field and the value.
+        Naming the field and the value. A label that contradicts the scores under `label_scheme` is refused too.
 
     Examples
     --------
@@ -158,65 +164,119 @@ class Paper:
     'disruptive'
     """
 
-    openalex_id: str
-    title: str
-    abstract: str = ""
-    publication_year: int = 2000
-    cited_by_count: int = 0
-    cd_index: float | None = None
-    novelty_score: float | None = None
-    conventionality_score: float | None = None
-    disruption_label: DisruptionLabel | None = None
-    novelty_label: NoveltyLabel | None = None
-    novelty_withheld: bool = False
-    primary_field: str = ""
-    label_scheme: LabelScheme = "threshold"
-    doi: str = ""
-    publication_date: str = ""
-    venue: str = ""
-    authors_count: int = 0
-    reference_count: int = 0
-    reference_titles: tuple[str, ...] = ()
-    cd_window: int | None = 5
-    cd_threshold: float = DISRUPTION_THRESHOLD
-    n_i: int | None = None
-    n_j: int | None = None
-    n_k: int | None = None
-    citation_percentile: float | None = None
-    hit_share: float | None = None
+    openalex_id: Annotated[
+        str, Column(PROVENANCE, "string", 'Such as "W2100837269"; any text that is not empty.', empty=False)
+    ]
+    title: Annotated[str, Column(KNOWN, "string", "Never empty.", empty=False)]
+    abstract: Annotated[str, Column(KNOWN, "string", 'Plain text, or "".')] = ""
+    publication_year: Annotated[int, Column(KNOWN, "int32", "Year of publication.", FIRST_YEAR, LAST_YEAR)] = 2000
+    cited_by_count: Annotated[int, Column(OUTCOME, "int64", "Citations up to the day of the source's record.", 0)] = 0
+    cd_index: Annotated[float | None, Column(OUTCOME, "float64", "CD index; None where undefined.", -1, 1)] = None
+    novelty_score: Annotated[
+        float | None,
+        Column(OUTCOME, "float64", "Share of the papers of its year whose venue pairs are less atypical (z10).", 0, 1),
+    ] = None
+    conventionality_score: Annotated[
+        float | None,
+        Column(OUTCOME, "float64", "Share of the papers of its year whose median venue pair is rarer.", 0, 1),
+    ] = None
+    disruption_label: Annotated[
+        DisruptionLabel | None,
+        Column(
+            OUTCOME,
+            "string",
+            "Follows from `cd_index` when not given. Under ``quantile`` it must be given: the cuts depend on the "
+            "paper's field and year.",
+        ),
+    ] = None
+    novelty_label: Annotated[
+        NoveltyLabel | None,
+        Column(
+            OUTCOME,
+            "string",
+            "Follows from the two scores when not given, unless the scheme is ``uzzi`` or the label is withheld.",
+        ),
+    ] = None
+    novelty_withheld: Annotated[
+        bool,
+        Column(
+            OUTCOME,
+            "bool",
+            "Whether the paper has scores but no novelty label, because the label changes within the sampling error of "
+            "the scores (another seed of the null networks may give another one).",
+        ),
+    ] = False
+    primary_field: Annotated[str, Column(KNOWN, "string", "Field of research as the source assigns it.")] = ""
+    label_scheme: Annotated[LabelScheme, Column(PROVENANCE, "string", "How the labels are cut.")] = "threshold"
+    doi: Annotated[str, Column(PROVENANCE, "string", "DOI without the resolver's address.")] = ""
+    publication_date: Annotated[
+        str, Column(KNOWN, "string", "YYYY-MM-DD; 1 January may mean that the day is unknown.")
+    ] = ""
+    venue: Annotated[str, Column(KNOWN, "string", "Journal, conference or repository of the source's record.")] = ""
+    authors_count: Annotated[int, Column(KNOWN, "int32", "Authors of the source's record.", 0)] = 0
+    reference_count: Annotated[
+        int,
+        Column(
+            OUTCOME,
+            "int32",
+            "References in the data. A record updated after publication can hold those of a later version.",
+            0,
+        ),
+    ] = 0
+    reference_titles: Annotated[
+        tuple[str, ...],
+        Column(
+            KNOWN,
+            "list<string>",
+            "Titles of cited papers that are in the data and certainly appeared before the paper itself.",
+        ),
+    ] = ()
+    cd_window: Annotated[
+        int | None,
+        Column(
+            PROVENANCE,
+            "int32",
+            "Years after publication whose citations count, for `cd_index` and `citation_percentile`; None: all.",
+            1,
+        ),
+    ] = 5
+    cd_threshold: Annotated[float, Column(PROVENANCE, "float64", "Cut of the scheme ``threshold``.", 0, 1)] = (
+        DISRUPTION_THRESHOLD
+    )
+    n_i: Annotated[int | None, Column(OUTCOME, "int64", "Later papers that cite the paper only.", 0)] = None
+    n_j: Annotated[int | None, Column(OUTCOME, "int64", "Later papers that cite it and its references.", 0)] = None
+    n_k: Annotated[int | None, Column(OUTCOME, "int64", "Later papers that cite its references only.", 0)] = None
+    citation_percentile: Annotated[
+        float | None,
+        Column(
+            OUTCOME,
+            "float64",
+            "Share of the papers of its field and year, itself included, that are cited less often from the year of "
+            "publication to `cd_window` years later. A paper is a hit from 0.95 on.",
+            0,
+            1,
+        ),
+    ] = None
+    hit_share: Annotated[
+        float | None,
+        Column(
+            PROVENANCE,
+            "float64",
+            "Share of hits among the training papers of its dataset, which prompts state: labelled papers have a "
+            "minimum of citations, so that far more of them than 5 % are hits.",
+            0,
+            1,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
-        _require_text("openalex_id", self.openalex_id)
-        _require_text("title", self.title)
-        for name in ("abstract", "primary_field", "doi", "publication_date", "venue"):
-            if not isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} must be a string, got {getattr(self, name)!r}")
-        _require_int("publication_year", self.publication_year, FIRST_YEAR, LAST_YEAR)
-        if not isinstance(self.novelty_withheld, bool):
-            raise ValueError(f"novelty_withheld must be True or False, got {self.novelty_withheld!r}")
-        for name in ("cited_by_count", "authors_count", "reference_count"):
-            _require_int(name, getattr(self, name), 0)
-        for name in ("n_i", "n_j", "n_k"):
-            if getattr(self, name) is not None:
-                _require_int(name, getattr(self, name), 0)
-        if self.cd_window is not None:
-            _require_int("cd_window", self.cd_window, 1)
-        _require_score("cd_index", self.cd_index, -1.0)
-        _require_score("cd_threshold", self.cd_threshold, 0.0)
-        _require_score("novelty_score", self.novelty_score, 0.0)
-        _require_score("conventionality_score", self.conventionality_score, 0.0)
-        _require_score("citation_percentile", self.citation_percentile, 0.0)
-        _require_score("hit_share", self.hit_share, 0.0)
-        _require_choice("label_scheme", self.label_scheme, LABEL_SCHEMES, optional=False)
-        _require_choice("disruption_label", self.disruption_label, DISRUPTION_LABELS)
-        _require_choice("novelty_label", self.novelty_label, NOVELTY_LABELS)
         object.__setattr__(self, "reference_titles", tuple(self.reference_titles))
-        self._settle_labels()
-
-    def _settle_labels(self) -> None:
+        for name, (is_allowed, allowed) in _RULES.items():
+            if not is_allowed(getattr(self, name)):
+                raise ValueError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
         if self.cd_index is not None and self.label_scheme != "quantile":
             implied = disruption_label(self.cd_index, self.cd_threshold)
-            self._settle("disruption_label", implied, f"cd_index={self.cd_index!r}")
+            self._follow("disruption_label", implied, f"cd_index={self.cd_index!r}")
         if self.novelty_withheld:
             if self.novelty_label is not None:
                 raise ValueError(
@@ -225,9 +285,10 @@ class Paper:
                 )
         elif self.novelty_score is not None and self.conventionality_score is not None and self.label_scheme != "uzzi":
             because = f"novelty_score={self.novelty_score!r}, conventionality_score={self.conventionality_score!r}"
-            self._settle("novelty_label", novelty_label(self.novelty_score, self.conventionality_score), because)
+            self._follow("novelty_label", novelty_label(self.novelty_score, self.conventionality_score), because)
 
-    def _settle(self, name: str, implied: str, because: str) -> None:
+    def _follow(self, name: str, implied: str, because: str) -> None:
+        """Set a label that was not given to the one that the scores imply; refuse another one."""
         given = getattr(self, name)
         if given is None:
             object.__setattr__(self, name, implied)
@@ -244,41 +305,62 @@ class Paper:
 
     def to_row(self) -> dict[str, Any]:
         """Plain columns for a table; `Paper.from_row` is its exact inverse."""
-        row = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        row = {name: getattr(self, name) for name in COLUMNS}
         row["reference_titles"] = list(self.reference_titles)
         return row
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> Paper:
         """Inverse of `to_row`. Columns that are not fields of `Paper` are ignored."""
-        names = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in row.items() if name in names})
+        return cls(**{name: value for name, value in row.items() if name in COLUMNS})
 
 
-def _require_text(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name} must be a non-empty string, got {value!r}")
+def _columns() -> tuple[dict[str, Column], dict[str, tuple[Callable[[Any], bool], str]]]:
+    """`COLUMNS`, and of every field which values it may have: as a test, and in words."""
+    hints = get_type_hints(Paper, include_extras=True)
+    declared = {field.name: get_args(hints[field.name]) for field in dataclasses.fields(Paper)}
+    columns = {name: column for name, (_, column) in declared.items()}
+    return columns, {name: _rule(kind, column) for name, (kind, column) in declared.items()}
 
 
-def _require_int(name: str, value: object, low: int, high: int | None = None) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name} must be an int, got {value!r}")
-    if value < low or (high is not None and value > high):
-        allowed = f"at least {low}" if high is None else f"in [{low}, {high}]"
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+def _rule(kind: Any, column: Column) -> tuple[Callable[[Any], bool], str]:
+    optional = NoneType in get_args(kind)
+    kind = get_args(kind)[0] if optional else kind
+    or_none = " or None" if optional else ""
+    if get_origin(kind) is Literal:
+        choices = (*get_args(kind), None) if optional else get_args(kind)
+        return lambda value: value in choices, f"one of {', '.join(get_args(kind))}{or_none}"
+    if kind in (int, float):
+        types = (int,) if kind is int else (float, int)
+        low, high = column.low, math.inf if column.high is None else column.high
+        span = f"of at least {low:g}" if column.high is None else f"in [{low:g}, {high:g}]"
+        return (
+            # NaN lies in no range.
+            lambda value: (
+                (isinstance(value, types) and not isinstance(value, bool) and low <= value <= high)
+                or (optional and value is None)
+            ),
+            f"{'an int' if kind is int else 'a number'} {span}{or_none}",
+        )
+    if kind is str and not column.empty:
+        return lambda value: isinstance(value, str) and bool(value.strip()), "a non-empty string"
+    names = {str: "a string", bool: "True or False", tuple: "a tuple of strings"}
+    kind = get_origin(kind) or kind
+    return lambda value: isinstance(value, kind), names[kind]
 
 
-def _require_score(name: str, value: object, low: float) -> None:
-    if value is None:
-        return
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number or None, got {value!r}")
-    if not low <= value <= 1.0:
-        raise ValueError(f"{name} must be in [{low:g}, 1], got {value!r}")
+COLUMNS, _RULES = _columns()
+"""Name of every field of `Paper` -> its `Column`, in order."""
 
 
-def _require_choice(name: str, value: object, choices: tuple[str, ...], optional: bool = True) -> None:
-    if value is None and optional:
-        return
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+def _parameters() -> str:
+    """The parameters of `Paper`, for its docstring."""
+    indent = " " * 8
+    lines = [
+        f"    {name} : {_RULES[name][1]}\n{fill(column.meaning, 110, initial_indent=indent, subsequent_indent=indent)}"
+        for name, column in COLUMNS.items()
+    ]
+    return "\n".join(lines).lstrip()
+
+
+Paper.__doc__ = (Paper.__doc__ or "").replace("{parameters}", _parameters())

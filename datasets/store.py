@@ -25,41 +25,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, Features, List, Value
 
-from .paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
+from .paper import COLUMNS, DISRUPTION_LABELS, NOVELTY_LABELS, Paper
 from .splits import CUTOFF_VIEWS, SPLITS
 
 FEATURES = Features(
     {
-        "openalex_id": Value("string"),
-        "title": Value("string"),
-        "abstract": Value("string"),
-        "publication_year": Value("int32"),
-        "cited_by_count": Value("int64"),
-        "cd_index": Value("float64"),
-        "novelty_score": Value("float64"),
-        "conventionality_score": Value("float64"),
-        "disruption_label": Value("string"),
-        "novelty_label": Value("string"),
-        "novelty_withheld": Value("bool"),
-        "primary_field": Value("string"),
-        "label_scheme": Value("string"),
-        "doi": Value("string"),
-        "publication_date": Value("string"),
-        "venue": Value("string"),
-        "authors_count": Value("int32"),
-        "reference_count": Value("int32"),
-        "reference_titles": List(Value("string")),
-        "cd_window": Value("int32"),
-        "cd_threshold": Value("float64"),
-        "n_i": Value("int64"),
-        "n_j": Value("int64"),
-        "n_k": Value("int64"),
-        "citation_percentile": Value("float64"),
-        "hit_share": Value("float64"),
+        name: List(Value("string")) if column.stored == "list<string>" else Value(column.stored)
+        for name, column in COLUMNS.items()
     }
 )
-
-
 ROWS_AT_A_TIME = 4096
 
 

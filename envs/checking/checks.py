@@ -12,7 +12,7 @@ import tinker
 from tinker_cookbook.renderers import Message, Renderer
 from tinker_cookbook.renderers.base import ParseTermination
 
-from ...datasets.paper import Paper
+from ...datasets.paper import COLUMNS, Paper, Role
 from ..kit.base import Example, SciSciEnv
 from ..kit.episodes import Episode, play_episode, run_sync
 from ..training.groups import SciSciGroupBuilder, token_env
@@ -253,26 +253,25 @@ class _Bytes:
 
 
 def _with_outcomes(example: Example, first_up: bool) -> Example:
-    """The same papers with made-up outcomes: all of them differ between `first_up` True and False."""
+    """The same papers with invented outcomes: every number that is one differs between `first_up` True and False."""
     papers = []
-    for place, paper in enumerate(example):
-        up = first_up == (place == 0)
-        papers.append(
-            dataclasses.replace(
-                paper,
-                cited_by_count=987654321 if up else 887654321,
-                cd_index=0.7771 if up else -0.6661,
-                novelty_score=0.97771 if up else 0.05551,
-                conventionality_score=0.05552 if up else 0.97772,
-                citation_percentile=0.97773 if up else 0.15553,
-                n_i=77765431 if up else 66654321,
-                n_j=77765432 if up else 66654322,
-                n_k=77765433 if up else 66654323,
-                disruption_label=None,
-                novelty_label=None,
-            )
-        )
+    for position, paper in enumerate(example):
+        up = first_up == (position == 0)
+        outcomes = {name: _outcome(name, up) for name, column in COLUMNS.items() if column.role is Role.OUTCOME}
+        papers.append(dataclasses.replace(paper, **outcomes))
     return tuple(papers)
+
+
+def _outcome(name: str, up: bool) -> Any:
+    """A high or low value of a field, with digits that no paper has; labels follow from the scores."""
+    column = COLUMNS[name]
+    if column.stored.startswith("int"):
+        return 777654321 if up else 666543210
+    if column.stored != "float64":
+        return False if column.stored == "bool" else None
+    # The two atypicality scores make a label where one is high and the other is low.
+    up ^= name == "conventionality_score"
+    return 0.97771 if up else (-0.66661 if column.low else 0.05551)
 
 
 def _shown(messages: list[Message]) -> str:

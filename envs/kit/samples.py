@@ -1,13 +1,14 @@
-"""Nine made-up papers, one for every pair of disruption and novelty label: for checks, examples and first steps.
+"""Nine invented papers, one for every pair of disruption and novelty label: for checks, examples and first steps.
 
 No text here is of a real paper, and no number was measured.
 """
 
 from __future__ import annotations
 
-from ...datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
+from ...datasets.paper import COLUMNS, DISRUPTION_LABELS, NOVELTY_LABELS, Paper, Role
 
 _CD = dict(zip(DISRUPTION_LABELS, (0.42, -0.31, 0.03), strict=True))
+_COUNTS = dict(zip(DISRUPTION_LABELS, ((52, 10, 38), (10, 41, 49), (20, 17, 63)), strict=True))
 _NOVELTY = dict(zip(NOVELTY_LABELS, ((0.91, 0.22), (0.18, 0.88), (0.47, 0.51)), strict=True))
 _PERCENTILE = {"disruptive": 0.97, "consolidating": 0.7, "neutral": 0.3}
 
@@ -101,24 +102,36 @@ def sample_papers() -> list[Paper]:
     for index, (field, year, venue, title, abstract) in enumerate(_TEXTS):
         label = DISRUPTION_LABELS[index % 3]
         novelty, conventionality = _NOVELTY[NOVELTY_LABELS[(index // 3 + index) % 3]]
-        papers.append(
-            Paper(
-                openalex_id=f"W900000000{index + 1}",
-                title=title,
-                abstract=abstract,
-                publication_year=year,
-                publication_date=f"{year}-0{1 + index % 9}-15",
-                venue=venue,
-                primary_field=field,
-                authors_count=1 + index % 4,
-                reference_count=20 + index,
-                reference_titles=(f"Foundations of {field.lower()}", f"A handbook of {field.lower()}"),
-                cited_by_count=40 + index,
-                cd_index=_CD[label],
-                novelty_score=novelty,
-                conventionality_score=conventionality,
-                citation_percentile=_PERCENTILE[label],
-                hit_share=1 / len(DISRUPTION_LABELS),
-            )
-        )
+        n_i, n_j, n_k = _COUNTS[label]
+        stated = {
+            "openalex_id": f"W900000000{index + 1}",
+            "title": title,
+            "abstract": abstract,
+            "publication_year": year,
+            "publication_date": f"{year}-0{1 + index % 9}-15",
+            "venue": venue,
+            "primary_field": field,
+            "authors_count": 1 + index % 4,
+            "reference_titles": (f"Foundations of {field.lower()}", f"A handbook of {field.lower()}"),
+            "cd_index": _CD[label],
+            "n_i": n_i,
+            "n_j": n_j,
+            "n_k": n_k,
+            "novelty_score": novelty,
+            "conventionality_score": conventionality,
+            "citation_percentile": _PERCENTILE[label],
+            "hit_share": 1 / len(DISRUPTION_LABELS),
+        }
+        papers.append(Paper(**{**_spread(index), **stated}))
     return papers
+
+
+def _spread(index: int) -> dict[str, float]:
+    """Numbers for outcomes that are not stated above, such as those of a field that is new: each paper has its own."""
+    numbers: dict[str, float] = {}
+    for name, column in COLUMNS.items():
+        if column.role is Role.OUTCOME and column.low is not None:
+            high = 100 if column.high is None else column.high
+            value = column.low + (high - column.low) * (index + 1) / (len(_TEXTS) + 1)
+            numbers[name] = value if column.stored == "float64" else int(value)
+    return numbers

@@ -248,7 +248,7 @@ def test_a_label_that_another_seed_may_change_is_withheld(scheme):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("null", ["shuffle", "switch"])
-@pytest.mark.parametrize(("source", "most_withheld"), [("synthetic", 0.2), ("hepth", 0.15)])
+@pytest.mark.parametrize(("source", "most_withheld"), [("synthetic", 0.3), ("hepth", 0.15)])
 def test_labels_of_real_and_synthetic_papers_do_not_depend_on_the_seed(tmp_path, source, most_withheld, null):
     folder = (
         HEPTH

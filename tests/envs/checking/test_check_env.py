@@ -7,9 +7,11 @@ import random
 import pytest
 
 from scisci_gym import check_env, specs
+from scisci_gym.datasets.paper import COLUMNS, Role
 from scisci_gym.envs.checking import checks
 from scisci_gym.envs.checking.check_env import _CHECKS, EnvCheckError, Subject, check_names
 from scisci_gym.envs.disruption import DisruptionEnv
+from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.kit.single_turn import Grade
 from scisci_gym.rewards import RewardBreakdown
 
@@ -206,6 +208,29 @@ def test_a_check_fails_where_it_should(check):
         check(Subject(BROKEN[check]))
     if check not in (checks.papers_without_the_label_are_left_out, checks.it_can_be_pickled):
         assert caught.type is AssertionError
+
+
+# Whether a label was withheld cannot be turned around without taking the label away.
+OUTCOMES = [name for name, column in COLUMNS.items() if column.role is Role.OUTCOME and column.stored != "bool"]
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_an_outcome_of_any_kind_in_a_prompt_is_found(name):
+    class Shows(DisruptionEnv):
+        """A card."""
+
+        def question(self):
+            return f"{super().question()} ({getattr(self.paper, name)})"
+
+    with pytest.raises(AssertionError, match="messages differ between outcomes"):
+        checks.no_field_of_the_future_in_any_message(Subject(Shows))
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_the_sample_papers_have_every_outcome(name):
+    values = [getattr(paper, name) for paper in sample_papers()]
+    assert None not in values
+    assert len(set(values)) >= 3
 
 
 def test_the_error_names_environment_and_check(monkeypatch):
