@@ -1,8 +1,8 @@
 """scisci-gym: reinforcement-learning environments on science-of-science tasks, with verifiable rewards.
 
-Importing this package registers every environment as a benchmark of the cookbook and with Gymnasium. The environments
-need the cookbook, which needs torch and seconds; so they are imported when one of the names below is used, or when the
-module whose registry they belong into is imported, whichever comes first. No registry is ever seen without them.
+Importing this package imports nothing heavy: the environments, which need the cookbook, torch and seconds, are imported
+when one of the names below is used. It enters the environments' names into the registries of Gymnasium and of the
+cookbook as soon as somebody imports these, in milliseconds; if that fails it warns, and their import goes on.
 """
 
 from importlib import import_module
@@ -43,9 +43,11 @@ def __dir__() -> list[str]:
 
 
 def _register_with_gymnasium() -> None:
-    import_module(f"{__name__}.envs.integrations.gymnasium").register_envs()
+    import_module(f"{__name__}.envs.integrations.registration").register_envs()
 
 
-# `envs` puts its benchmarks into the cookbook's registry itself, at the end of its own import.
-after_import("tinker_cookbook.eval.benchmarks", lambda: import_module(f"{__name__}.envs"))
 after_import("gymnasium", _register_with_gymnasium)
+# That module enters its benchmarks at its end.
+after_import(
+    "tinker_cookbook.eval.benchmarks", lambda: import_module(f"{__name__}.envs.integrations.cookbook_benchmarks")
+)

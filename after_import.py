@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-Action = Callable[[], object]
 
-
-def after_import(name: str, action: Action) -> None:
+def after_import(name: str, action: Callable[[], object]) -> None:
     """Call `action` once, when the module `name` has been imported; now, if it is there already.
 
     Parameters
@@ -20,39 +19,51 @@ def after_import(name: str, action: Action) -> None:
     name : str
         Such as ``"gymnasium"``. It need not be installed: then nothing ever happens.
     action : callable
-        What it raises, the import statement raises.
+        What it raises becomes a warning: whoever imports `name` did not ask for it.
     """
     if name in sys.modules:
-        action()
+        _attempt(name, action)
     else:
-        sys.meta_path.insert(0, _Watcher(name, action))
+        sys.meta_path.insert(0, _Finder(name, action))
 
 
-class _Watcher(MetaPathFinder):
-    """Finds nothing itself: it wraps what the other finders find for one name, and leaves."""
+def _attempt(name: str, action: Callable[[], object]) -> None:
+    try:
+        action()
+    except Exception as error:
+        warnings.warn(
+            f"scisci-gym did not register its environments with {name}: {type(error).__name__}: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
-    def __init__(self, name: str, action: Action):
-        self.name, self.action = name, action
+
+class _Finder(MetaPathFinder):
+    """Finds the module `name` where the other finders find it, and acts after it has been executed."""
+
+    def __init__(self, name: str, action: Callable[[], object]):
+        self.name, self.action, self.searching = name, action, False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self.name or self not in sys.meta_path:
+        if fullname != self.name or self.searching:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)
-            return None
-        spec.loader = _ThenAct(spec.loader, self.action)
+        self.searching = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self.searching = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self)
         return spec
 
 
-class _ThenAct(Loader):
+class _Loader(Loader):
     """A module's own loader, and then the action."""
 
-    def __init__(self, loader: Loader, action: Action):
-        self.loader, self.action = loader, action
+    def __init__(self, loader: Loader, finder: _Finder):
+        self.loader, self.finder = loader, finder
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.loader.create_module(spec)
@@ -63,4 +74,6 @@ class _ThenAct(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self.loader
         self.loader.exec_module(module)
-        self.action()
+        if self.finder in sys.meta_path:
+            sys.meta_path.remove(self.finder)
+            _attempt(self.finder.name, self.finder.action)

@@ -1,15 +1,21 @@
-"""Environments, one file each. Every module of this folder is imported, so that adding an environment edits nothing.
+"""Environments, one file each: every module of this folder is imported when the registry is first asked for one.
 
 What environments are made of lives in the packages beside them, which are imported only where they are used.
 """
 
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
-for _module in iter_modules(__path__):
-    if not _module.ispkg:
-        import_module(f"{__name__}.{_module.name}")
 
-from .integrations.cookbook_benchmarks import register_benchmarks  # noqa: E402  (after the environments that it lists)
+def __getattr__(name: str) -> Any:
+    if name in {module.name for module in iter_modules(__path__)}:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-register_benchmarks()
+
+def import_environments() -> None:
+    """Import every module beside this one, so that each environment registers itself."""
+    for module in iter_modules(__path__):
+        if not module.ispkg and module.name != "cli":
+            import_module(f"{__name__}.{module.name}")

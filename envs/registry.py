@@ -6,6 +6,7 @@ import difflib
 from typing import Any, TypeVar
 
 from ..datasets.paper import Paper
+from . import import_environments
 from .kit.base import SciSciEnv
 
 _SPECS: dict[str, type[SciSciEnv]] = {}
@@ -28,6 +29,7 @@ def register(env_class: EnvClass) -> EnvClass:
 
 def specs() -> list[type[SciSciEnv]]:
     """The registered environments in order of their ids."""
+    import_environments()
     return [_SPECS[env_id] for env_id in sorted(_SPECS)]
 
 
@@ -39,6 +41,8 @@ def spec(env_id: str) -> type[SciSciEnv]:
     ValueError
         If there is none; the message names the closest ids.
     """
+    if env_id not in _SPECS:
+        import_environments()
     if env_id not in _SPECS:
         close = difflib.get_close_matches(env_id, _SPECS, n=3, cutoff=0.4) or sorted(_SPECS)
         raise ValueError(f"no environment {env_id!r}; did you mean {' or '.join(close)}? All: `scisci-gym list`")

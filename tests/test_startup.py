@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from scisci_gym import specs
 from scisci_gym.after_import import after_import
 from scisci_gym.cli import COMMANDS, ENGINE_COMMANDS, app
-from scisci_gym.envs.integrations.cookbook_benchmarks import benchmark_name
-from scisci_gym.envs.integrations.gymnasium_names import gymnasium_name
+from scisci_gym.envs.integrations.registration import benchmark_name, env_ids, gymnasium_name
 from scisci_gym.lazy_commands import LazyCommand
 
 HEAVY = ("torch", "tinker", "transformers", "datasets", "sklearn", "scipy", "pyarrow", "matplotlib", "numba", "pyalex")
@@ -39,6 +38,10 @@ print([name for name in {HEAVY!r} if name in sys.modules])
 ORDERS = {
     "ours first": "import scisci_gym, gymnasium; from tinker_cookbook.eval.benchmarks import REGISTRY",
     "theirs first": "import gymnasium; from tinker_cookbook.eval.benchmarks import REGISTRY; import scisci_gym",
+    "the benchmarks' module": (
+        "import scisci_gym.envs.integrations.cookbook_benchmarks, gymnasium; "
+        "from tinker_cookbook.eval.benchmarks import REGISTRY"
+    ),
     "a module of ours": (
         "import scisci_gym.envs.kit.base, gymnasium; from tinker_cookbook.eval.benchmarks import REGISTRY"
     ),
@@ -78,17 +81,56 @@ except AttributeError as error:
     assert python(code).strip() == "module 'scisci_gym' has no attribute 'mak'"
 
 
+def test_importing_the_package_imports_nothing_heavy_and_delays_nobody() -> None:
+    """Gymnasium knows our environments, and neither torch nor the cookbook was imported for it."""
+    pytest.importorskip("gymnasium")
+    code = f"""
+import sys, scisci_gym
+assert not [name for name in {HEAVY!r} if name in sys.modules], "import scisci_gym"
+import gymnasium
+print([name for name in {(*HEAVY, "tinker_cookbook")!r} if name in sys.modules])
+print(sum(name.startswith("scisci/") for name in gymnasium.registry) > 5)
+"""
+    assert python(code).splitlines() == ["[]", "True"]
+
+
+def test_the_files_of_the_environments_declare_the_ids_that_the_registry_has() -> None:
+    assert env_ids() == [env_class.env_id for env_class in specs()]
+
+
+def test_a_broken_cookbook_breaks_nobody_elses_import(tmp_path: Path) -> None:
+    (tmp_path / "tinker_cookbook").mkdir()
+    (tmp_path / "tinker_cookbook" / "__init__.py").write_text("raise ImportError('this cookbook is broken')")
+    pytest.importorskip("gymnasium")
+    assert python("import scisci_gym, gymnasium; print(len(gymnasium.registry) > 0)", tmp_path).strip() == "True"
+
+
+def test_a_registration_that_fails_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "watched.py").write_text("ready = True\n")
+    code = """
+import warnings
+from scisci_gym.after_import import after_import
+after_import("watched", lambda: 1 / 0)
+with warnings.catch_warnings(record=True) as caught:
+    import watched
+assert watched.ready
+print(*(warning.message for warning in caught))
+"""
+    expected = "scisci-gym did not register its environments with watched: ZeroDivisionError: division by zero"
+    assert python(code, tmp_path).strip() == expected
+
+
 def test_an_action_runs_once_after_the_module_which_keeps_its_loader(tmp_path: Path) -> None:
     (tmp_path / "watched").mkdir()
     (tmp_path / "watched" / "__init__.py").write_text("ready = True\n")
     (tmp_path / "watched" / "data.txt").write_text("resource")
     code = """
-import sys, importlib, importlib.resources, inspect
-from scisci_gym import specs
+import sys, importlib, importlib.resources, importlib.util, inspect
 from scisci_gym.after_import import after_import
 before, calls = len(sys.meta_path), []
 after_import("watched", lambda: calls.append(sys.modules["watched"].ready))
 after_import("not_there_at_all", calls.append)
+assert importlib.util.find_spec("watched") is not None, "looking whether it is installed is no import"
 assert calls == []
 import watched
 assert calls == [True]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinker_cookbook.eval.benchmarks import BenchmarkBuilder, BenchmarkConfig, BenchmarkResult, register
 from tinker_cookbook.renderers import Message, Renderer
 from tinker_cookbook.rl.message_env import MessageEnv, MessageStepResult
 from tinker_cookbook.rl.types import Env
 
-from ...datasets.store import load_papers
-from ..kit.base import SciSciEnv
-from ..registry import make, spec, specs
-from ..training.groups import token_env
+from ..registry import make, spec
+from .registration import benchmark_name, env_ids
+
+if TYPE_CHECKING:
+    from ..kit.base import SciSciEnv
 
 DATASET_VARIABLE = "SCISCI_GYM_DATASET"
 COOKBOOK_METRICS = ("max_tokens_reached", "parse_error", "context_overflow", "stop/max_tokens", "stop/parse_error")
@@ -56,8 +57,8 @@ class SciSciBenchmark(BenchmarkBuilder):
     Parameters
     ----------
     env_id : str
-    name : str
-        In the cookbook's registry.
+    name : str or None
+        In the cookbook's registry; None: its usual one there, see `benchmark_name`.
     dataset : str or None
         Folder that `scisci-gym build` wrote. None: the environment variable `SCISCI_GYM_DATASET`.
     split : "test" | "validation" | "train"
@@ -68,12 +69,13 @@ class SciSciBenchmark(BenchmarkBuilder):
     def __init__(
         self,
         env_id: str,
-        name: str,
+        name: str | None = None,
         dataset: str | None = None,
         split: str = "test",
         options: dict[str, Any] | None = None,
     ):
-        self.env_id, self.name, self.dataset, self.split = env_id, name, dataset, split
+        self.env_id, self.dataset, self.split = env_id, dataset, split
+        self.name = name or benchmark_name(env_id)
         self.options = options or {}
 
     def folder(self) -> str:
@@ -100,6 +102,9 @@ class SciSciBenchmark(BenchmarkBuilder):
         ValueError
             If no dataset is named, or the split has no example of this environment.
         """
+        # Imported here: making a benchmark, as the cookbook's registry has it, must cost nothing.
+        from ...datasets.store import load_papers
+
         folder = self.folder()
         env_class = spec(self.env_id)
         examples = env_class.benchmark_examples(load_papers(folder, self.split))
@@ -116,6 +121,8 @@ class SciSciBenchmark(BenchmarkBuilder):
         return [make(self.env_id, *example, **self.options) for example in examples]
 
     def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:
+        from ..training.groups import token_env
+
         envs = self.episodes(config.max_examples)
         return [token_env(GradedEnv(env, config.system_prompt), renderer, floor=0.0) for env in envs]
 
@@ -134,18 +141,6 @@ class SciSciBenchmark(BenchmarkBuilder):
         return result
 
 
-def benchmark_name(env_id: str) -> str:
-    """Name in the cookbook's registry: ``"disruption-v0"`` -> ``"scisci_disruption"``, later versions keep theirs.
-
-    Examples
-    --------
-    >>> benchmark_name("hit-paper-forecast-v0"), benchmark_name("disruption-v2")
-    ('scisci_hit_paper_forecast', 'scisci_disruption_v2')
-    """
-    return "scisci_" + env_id.removesuffix("-v0").replace("-", "_")
-
-
-def register_benchmarks() -> None:
-    """Put a benchmark for every registered environment into the cookbook's registry."""
-    for env_class in specs():
-        register(SciSciBenchmark(env_class.env_id, benchmark_name(env_class.env_id)))
+# Whoever imports the cookbook's registry after `scisci_gym` causes this module to be imported.
+for _env_id in env_ids():
+    register(SciSciBenchmark(_env_id))

@@ -12,7 +12,7 @@ from ..kit.episodes import Episode, play_episode, run_sync
 from ..kit.samples import sample_papers
 from ..registry import make, specs
 from .cookbook_benchmarks import benchmark_name
-from .gymnasium_names import gymnasium_name
+from .registration import gymnasium_name
 
 SHOWN = {"control_rate": 0.0}
 """Options that make an example worth looking at: an argument and not only "Are you sure?"."""

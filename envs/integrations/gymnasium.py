@@ -1,6 +1,6 @@
-"""Gymnasium door: ``gymnasium.make("scisci/Disruption-v0")``. Needs ``pip install 'scisci-gym[gymnasium]'``.
+"""The environments in Gymnasium: ``gymnasium.make("scisci/Disruption-v0")``. Texts go in, texts come out.
 
-Importing `scisci_gym` registers the environments where Gymnasium is installed. Texts go in, texts come out.
+Needs ``pip install 'scisci-gym[gymnasium]'``. Importing `scisci_gym` registers the environments.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from tinker_cookbook.renderers import Message
 
 from ..kit.base import SciSciEnv
 from ..kit.episodes import run_sync
-from ..registry import make, specs
-from .gymnasium_names import gymnasium_name
+from ..registry import make
 from .papers import examples_of
 
 
@@ -106,18 +105,3 @@ class SciSciGymnasiumEnv(gymnasium.Env[str, str]):
 
     def _text(self) -> str:
         return str(self._messages[-1]["content"]) if self._messages else ""
-
-
-def register_envs() -> None:
-    """Register every environment with Gymnasium, in the namespace ``scisci``. Safe to call again."""
-    for env_class in specs():
-        name = f"scisci/{gymnasium_name(env_class.env_id)}"
-        if name not in gymnasium.registry:
-            gymnasium.register(
-                id=name,
-                entry_point=f"{SciSciGymnasiumEnv.__module__}:{SciSciGymnasiumEnv.__qualname__}",
-                kwargs={"env_id": env_class.env_id},
-                # The checker of `make` would warn about the space of texts in every episode.
-                disable_env_checker=True,
-                order_enforce=False,
-            )

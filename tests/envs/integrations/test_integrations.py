@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import json
-import subprocess
 import sys
 import threading
 import warnings
@@ -12,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from scisci_gym import Paper, make, specs
-from scisci_gym.envs.integrations.gymnasium_names import gymnasium_name
 from scisci_gym.envs.integrations.papers import papers_of
+from scisci_gym.envs.integrations.registration import gymnasium_name, register_envs
 from scisci_gym.envs.kit.episodes import play_episode, run_sync
 from scisci_gym.envs.opponents.challengers import CompleterChallenger
 from scisci_gym.envs.opponents.completers import LiteLLMCompleter
@@ -24,13 +23,6 @@ RIGHT = "<answer>disruptive</answer>"
 def needs(package: str):
     there = importlib.util.find_spec(package) is not None
     return pytest.mark.skipif(not there, reason=f"{package} is not installed: pip install 'scisci-gym[{package}]'")
-
-
-def test_importing_the_package_imports_none_of_the_heavy_extras():
-    """Gymnasium is light, and imported where it is installed: that is how its environments come to be registered."""
-    code = "import sys, scisci_gym; print([n for n in ('verifiers', 'litellm', 'trl') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_without_a_dataset_doors_show_the_built_in_papers(monkeypatch):
@@ -44,8 +36,6 @@ def test_without_a_dataset_doors_show_the_built_in_papers(monkeypatch):
 class TestGymnasium:
     @pytest.fixture(autouse=True)
     def _registered(self, monkeypatch):
-        from scisci_gym.envs.integrations.gymnasium import register_envs
-
         monkeypatch.delenv("SCISCI_GYM_DATASET", raising=False)
         register_envs()
         register_envs()
