@@ -86,6 +86,8 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
         if not checks[-2].holds:
             # The kernels trust a graph's arrays: one that does not hold together could end the process.
             return checks
+        if card.get("source", {}).get("kind") == "openalex":
+            checks.append(_collection(folder, card, graph, everything))
         papers = pq.read_table(folder / "graph" / PAPERS)
         return [*checks, *_labels_again(card, graph, papers, everything), *_novelty(card, graph, papers, everything)]
     except (OSError, ValueError, KeyError, IndexError) as error:
@@ -209,6 +211,14 @@ def _graph(card: dict[str, Any], graph: CitationGraph) -> Check:
         if not np.array_equal(getattr(graph, name), getattr(again, name)):
             wrong.append(f"{name} is not what the citations of the graph give")
     return Check("graph", repr(graph), wrong)
+
+
+def _collection(folder: Path, card: dict[str, Any], graph: CitationGraph, rows: list[dict]) -> Check:
+    """The stored pages of the API give the collection that the card describes."""
+    from .openalex.api.replay import collection_differences  # here, because only this source needs pyalex
+
+    wrong = collection_differences(folder, card["source"], graph, rows)
+    return Check("collection from the stored pages", f"{card['works_in_graph']:,} works", wrong)
 
 
 def _counts_again(graph: CitationGraph, card: dict[str, Any], sampled: list[dict]) -> Check:

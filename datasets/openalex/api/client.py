@@ -148,7 +148,7 @@ class Connection:
         return orjson.loads(body)
 
     def forget(self, urls: Iterable[str]) -> None:
-        """Ask for pages again in the next run: they are known to be wrong, or not to be all."""
+        """Have pages fetched again in the next run: they are known to be wrong or incomplete."""
         for url in urls:
             self.store.forget(_without_host(url))
 
@@ -217,6 +217,29 @@ class Connection:
         return max(pause, wait or 0.0)
 
 
+class StoredPages:
+    """Stands in for a `Connection` and sends nothing: the answers are the pages that the last build has used."""
+
+    def __init__(self, store: PageStore):
+        self.store = store
+
+    def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
+        """The stored answer to a request. The last answer is the only one kept, so `again` changes nothing.
+
+        Raises
+        ------
+        BadInput
+            If the page is missing or damaged.
+        """
+        stored = self.store.get(_without_host(url), forgotten=True)
+        if stored is None:
+            raise BadInput(f"the page of {_without_host(url)} is missing from {self.store.folder}, or damaged")
+        return orjson.loads(stored)
+
+    def forget(self, urls: Iterable[str]) -> None:
+        """Leave the pages as they are."""
+
+
 @dataclass(frozen=True)
 class Page:
     """Works of one page of a query that no page before had, and how many the query has in all, as the page says."""
@@ -231,7 +254,7 @@ class Works(pyalex.Works):
     `asked` are the addresses it has sent so far; while `again` is true, it takes no answer from disk.
     """
 
-    def __init__(self, connection: Connection, params: Any = None):
+    def __init__(self, connection: Connection | StoredPages, params: Any = None):
         super().__init__(params)
         self.connection, self.again = connection, False
         self.asked: dict[str, None] = {}
@@ -287,7 +310,7 @@ def _identity(work: Any) -> Any:
     return identifier if isinstance(identifier, str) else orjson.dumps(work)
 
 
-def single(connection: Connection, identifier: str) -> dict[str, Any] | None:
+def single(connection: Connection | StoredPages, identifier: str) -> dict[str, Any] | None:
     """One work by ``W...`` or ``doi:...``, which costs nothing; a merged work gives the one it went into (301), a work
     that does not exist gives None."""
     found: Any = Works(connection)[identifier]

@@ -20,7 +20,7 @@ from ...errors import BadInput
 from ..merged_ids import RetiredIds
 from ..record import WORKS_SCHEMA, UnusableWork, normalised_doi, short_id, work_row
 from ..works_table import WorksTable
-from .client import MAX_IDS, Connection, Works, pages, single, whole_answer
+from .client import MAX_IDS, Connection, StoredPages, Works, pages, single, whole_answer
 
 NARROW = ["id", "publication_year", "referenced_works", "updated_date", "is_xpac"]
 REFERENCE = [*NARROW, "doi", "title", "publication_date", "language", "type", "primary_location", "cited_by_count"]
@@ -133,7 +133,7 @@ def read_seeds(file: Path) -> tuple[str, ...]:
 
 def collect(
     wanted: Wanted,
-    connection: Connection,
+    connection: Connection | StoredPages,
     report: Report = lambda *_: None,
     report_plan: Callable[[Collected], object] = lambda _: None,
 ) -> Collected:
@@ -189,7 +189,7 @@ def citing_batches(wanted: Wanted, result: Collected) -> list[tuple[list[int], i
     return [(ids, min(span[work][0] for work in ids), max(span[work][1] for work in ids)) for ids in batches]
 
 
-def _focal(wanted: Wanted, connection: Connection, result: Collected, report: Report) -> None:
+def _focal(wanted: Wanted, connection: Connection | StoredPages, result: Collected, report: Report) -> None:
     years = _years(wanted.from_year, wanted.to_year)
     asked, found = 0, 0
     if wanted.query is not None:
@@ -212,7 +212,9 @@ def _focal(wanted: Wanted, connection: Connection, result: Collected, report: Re
     result.facts["focal"] = {"asked": asked + len(seeds), "found": found, "used": len(result.focal)}
 
 
-def _seeds(seeds: Sequence[str], connection: Connection, result: Collected, report: Report) -> Iterator[Any]:
+def _seeds(
+    seeds: Sequence[str], connection: Connection | StoredPages, result: Collected, report: Report
+) -> Iterator[Any]:
     ids = [seed for seed in seeds if short_id(seed) is not None]
     dois = [seed for seed in seeds if short_id(seed) is None]
     # In a filter a comma or a bar would end the value.
@@ -245,7 +247,7 @@ def _add_focal(result: Collected, work: dict[str, Any], wanted: Wanted) -> None:
         result.focal.add(row["work_id"])
 
 
-def _references(connection: Connection, result: Collected, report: Report) -> None:
+def _references(connection: Connection | StoredPages, result: Collected, report: Report) -> None:
     cited = {number for focal in result.focal for number in result.rows[focal]["referenced_works"]}
     wanted = sorted(cited - set(result.rows))
     batches = _hundreds(wanted)
@@ -276,7 +278,7 @@ def _references(connection: Connection, result: Collected, report: Report) -> No
     }
 
 
-def _citing(wanted: Wanted, connection: Connection, result: Collected, report: Report) -> None:
+def _citing(wanted: Wanted, connection: Connection | StoredPages, result: Collected, report: Report) -> None:
     batches = citing_batches(wanted, result)
     expected = received = 0
     asked: set[int] = set()
@@ -305,7 +307,7 @@ def _citing(wanted: Wanted, connection: Connection, result: Collected, report: R
 
 
 def _citing_batch(
-    connection: Connection, ids: list[int], first: int, last: int
+    connection: Connection | StoredPages, ids: list[int], first: int, last: int
 ) -> tuple[dict[str, Any], int, set[int]]:
     """Works that cite one of `ids` in the years from `first` to `last`, by id; how many were promised; and those of
     `ids` whose citing works are known not to be all here.
@@ -318,10 +320,11 @@ def _citing_batch(
     in_parts = len(ids) > 1 or first < last
     works: dict[str, Any] = {}
     promised = 0
-    # What cannot be asked for in parts is asked for once more.
+    # What cannot be asked for in parts is asked for once more. The second answer takes the place of the first, here as
+    # in the page store, so that a replay of the stored pages comes to the same result.
     for again in (False,) if in_parts else (False, True):
         found, promised = whole_answer(query, again=again)
-        works |= {str(work.get("id")) if isinstance(work, dict) else repr(work): work for work in found}
+        works = {str(work.get("id")) if isinstance(work, dict) else repr(work): work for work in found}
         if len(works) >= promised:
             return works, promised, set()
     middle, year = len(ids) // 2, (first + last) // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -15,7 +16,8 @@ class PageStore:
     """A folder of answers, one file each, found by the request they answer.
 
     A page appears whole or not at all: it is written beside its place, flushed to the disk, and then renamed. A file
-    that cannot be read back counts as absent.
+    that cannot be read back counts as absent. A page that is known to be wrong or incomplete is marked by `forget`: a
+    build asks for it again, and `data verify` still finds what the last build was made from.
 
     Parameters
     ----------
@@ -30,13 +32,22 @@ class PageStore:
             if below.is_dir():
                 remove_unfinished(below)
 
-    def get(self, request: str) -> bytes | None:
-        """Body of the answer to `request` (path and query of its address, without any key), or None."""
-        try:
-            page = orjson.loads(zstandard.decompress(self._place(request).read_bytes()))
-        except (FileNotFoundError, zstandard.ZstdError, orjson.JSONDecodeError):
-            return None
-        return page["body"].encode() if page["request"] == request else None
+    def get(self, request: str, *, forgotten: bool = False) -> bytes | None:
+        """Body of the answer to `request` (path and query of its address, without any key), or None.
+
+        Parameters
+        ----------
+        forgotten : bool
+            Whether a page that `forget` has marked counts as well.
+        """
+        place = self._place(request)
+        for path in (place, _marked(place)) if forgotten else (place,):
+            try:
+                page = orjson.loads(zstandard.decompress(path.read_bytes()))
+            except (FileNotFoundError, zstandard.ZstdError, orjson.JSONDecodeError):
+                continue
+            return page["body"].encode() if page["request"] == request else None
+        return None
 
     def put(self, request: str, body: bytes) -> None:
         """Keep an answer; on the disk when this returns."""
@@ -45,10 +56,13 @@ class PageStore:
         )
         with aside(self._place(request), durable=True) as unfinished:
             unfinished.write_bytes(data)
+        _marked(self._place(request)).unlink(missing_ok=True)
 
     def forget(self, request: str) -> None:
-        """Ask for a page again the next time: what is kept is known to be wrong."""
-        self._place(request).unlink(missing_ok=True)
+        """Mark a page as known to be wrong or incomplete: the next build asks for it again."""
+        place = self._place(request)
+        with suppress(FileNotFoundError):
+            place.replace(_marked(place))
 
     def __len__(self) -> int:
         return sum(1 for _ in self.folder.rglob("*.json.zst"))
@@ -56,3 +70,7 @@ class PageStore:
     def _place(self, request: str) -> Path:
         name = hashlib.sha256(request.encode()).hexdigest()
         return self.folder / name[:2] / f"{name[2:34]}.json.zst"
+
+
+def _marked(place: Path) -> Path:
+    return place.with_name(f"{place.name}.forgotten")

@@ -1,0 +1,63 @@
+"""`data verify` for a dataset from the API: the collection is made again from the stored pages, without a request."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...build import citation_graph
+from ...graph.citation_graph import CitationGraph
+from ..decode import BadInput
+from .client import StoredPages
+from .neighbourhood import Wanted, collect
+from .response_cache import PageStore
+
+AGAIN = "run the same build command again to fetch what is missing"
+
+
+def collection_differences(folder: Path, source: dict[str, Any], graph: CitationGraph, papers: list[dict]) -> list[str]:
+    """What a dataset says of its collection and the stored pages do not give, in sentences; empty if all holds.
+
+    Parameters
+    ----------
+    folder : Path
+        The dataset; its pages are in ``pages`` below it.
+    source : dict
+        ``source`` of the dataset's card.
+    graph : CitationGraph
+        The stored graph, whose works and citations are compared too.
+    papers : list of dict
+        The labelled papers. The neighbourhood of each must be whole, its title and abstract those of its page.
+    """
+    if not (folder / "pages").is_dir():
+        return [f"{folder / 'pages'} is missing; {AGAIN}"]
+    wanted = {field.name: source["wanted"][field.name] for field in fields(Wanted)}
+    try:
+        collected = collect(
+            Wanted(**wanted | {"seeds": tuple(wanted["seeds"])}), StoredPages(PageStore(folder / "pages"))
+        )
+    except BadInput as error:
+        return [f"{error}; {AGAIN}"]
+    wrong = [
+        f"the stored pages give {step} {name} {value}, the card says {source[step].get(name)}"
+        for step, facts in collected.facts.items()
+        for name, value in facts.items()
+        if value != source[step].get(name)
+    ]
+    whole = collected.focal - collected.cut_short
+    for paper in papers:
+        number = int(paper["openalex_id"][1:])
+        if number not in whole:
+            wrong.append(f"the neighbourhood of W{number} is not whole in the stored pages")
+        elif any(collected.rows[number][name] != paper[name] for name in ("title", "abstract", "publication_year")):
+            wrong.append(f"the stored pages give W{number} another title, abstract or year than the dataset")
+    again = citation_graph(collected.works())
+    if not (np.array_equal(again.node_ids, graph.node_ids) and np.array_equal(again.edges(), graph.edges())):
+        wrong.append(
+            f"the stored pages give {again.n_papers:,} works and {again.n_citations:,} citations that are not the "
+            f"{graph.n_papers:,} works and {graph.n_citations:,} citations of the graph"
+        )
+    return wrong
