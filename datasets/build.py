@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -24,9 +24,8 @@ from .labels.novelty_scores import NoveltyScores, novelty_scores
 from .labels.schemes import tertile_cuts
 from .near_duplicates import later_copies
 from .openalex.notices import title_as_published
-from .openalex.works_table import WorksTable
+from .openalex.works_table import WorksTable, citation_graph
 from .paper import Paper, is_hit
-from .positions import positions_of
 from .publication_dates import certainly_before
 from .splits import (
     CUTOFF_VIEWS,
@@ -91,29 +90,6 @@ class BuildOptions:
     seed: int = 0
     focal: frozenset[int] | None = None
     cut_short: frozenset[int] = frozenset()
-
-
-def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
-    """Citation graph of a works table; node ``p`` is row ``p``, references to works that are not there are counted.
-
-    References to a work of a later year are left out and counted. They come from a later version of a record, written
-    when that work was there: through them the label of a paper would depend on papers of years after its window.
-    """
-    works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
-    order = np.argsort(works.work_id, kind="stable")
-    citing, cited = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    first = left_out = 0
-    for lengths, cited_ids in works.references():
-        papers = np.repeat(np.arange(first, first + lengths.size, dtype=np.int32), lengths)
-        first += lengths.size
-        found = positions_of(cited_ids, works.work_id, order).astype(np.int32)
-        later = (found >= 0) & (works.year[found] > works.year[papers])
-        left_out += int(later.sum())
-        citing.append(papers[~later])
-        cited.append(found[~later])
-    graph = CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, works.work_id)
-    report = replace(graph.report, edges=graph.report.edges + left_out, left_out=left_out)
-    return replace(graph, report=report)
 
 
 def build_dataset(

@@ -14,14 +14,13 @@ from rich.table import Table
 
 from ..build import BuildOptions, build_dataset
 from ..dataset_folder import dataset_folder, refuse_overlap, start_over
-from ..errors import BadInput, stop_on_bad_input
+from ..errors import stop_on_bad_input
 from ..hub import push
 from ..labels.eligibility import LabelRules
 from ..openalex.api.client import BASE_URL
 from ..openalex.api.neighbourhood import Wanted, read_seeds
-from ..openalex.merged_ids import retired_ids
 from ..openalex.shards import convert
-from ..openalex.snapshot import parts_of, read_works, works_folder
+from ..openalex.snapshot import current_works, parts_of, read_works
 from ..openalex.works_table import WorksTable
 from ..paper import DISRUPTION_LABELS
 from ..sciscinet.build import build_sciscinet
@@ -77,17 +76,13 @@ def snapshot(
         shards = convert(parts, out / "works", workers=workers, skip_bad=skip_bad, progress=not quiet, ray_address=ray)
         for shard in shards:
             dropped.update(shard.dropped)
-        works = WorksTable.of_shards([shard.path for shard in shards])
-        retired = retired_ids(works_folder(folder))
-        works = works.without_repeats(dropped).without_retired(retired, dropped)
-        if not works.num_rows:
-            raise BadInput(f"no usable work in {folder}: {dict(+dropped) or 'the files are empty'}")
+        works = current_works(WorksTable.of_shards([shard.path for shard in shards]), folder, dropped)
         promised = sum(part.records or 0 for part in parts)
         source = {
             "kind": "snapshot",
             "parts": len(parts),
             "records_in_manifest": promised or None,
-            "retired_ids": int(retired.ids.size),
+            "retired_ids": 0 if works.retired is None else int(works.retired.ids.size),
             "sentence": f"Source: an OpenAlex works snapshot of {len(parts):,} parts"
             + (f", {promised:,} records by its manifest." if promised else ", without a manifest."),
         }

@@ -66,7 +66,7 @@ def labels(
 
     from ..labels.eligibility import LabelRules
     from ..labels.table import label_table  # here, because it loads numba, and `scisci-gym --help` need not
-    from ..openalex.works_table import WRITTEN_FROM, written_from
+    from ..openalex.shards import WRITTEN_FROM, written_from
 
     mark = {"kind": "labels"}
     try:

@@ -23,7 +23,7 @@ from ..openalex.api.cost import Step, cost, first_plan, second_plan
 from ..openalex.api.errors import Stopped
 from ..openalex.api.neighbourhood import Collected, Report, Wanted, collect, floored
 from ..openalex.api.response_cache import PageStore
-from ..openalex.works_table import write_works
+from ..openalex.shards import write_works
 
 STOPPED = 3
 

@@ -1,9 +1,10 @@
-"""Lines of OpenAlex JSON -> rows of the works table, many at a time, every record accounted for."""
+"""OpenAlex records, as JSON lines or rows of parquet -> rows of the works table, every record accounted for."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from .inverted_index import abstract_texts, reference_lists
 from .record import DAMAGE, NOTHING, WORKS_SCHEMA, UnusableWork, checked_node, normalised_doi, short_id, text, work_row
 
 _NULL = msgspec.Raw(b"null")
+NESTED = frozenset({"primary_location", "primary_topic", "authorships", "referenced_works", "abstract_inverted_index"})
+"""Fields of a work that are not a single text, number or truth value."""
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -38,8 +41,10 @@ class _Author(msgspec.Struct, gc=False):
 
 
 class _Work(msgspec.Struct, gc=False):
-    """The fields that are read, with the types they have in well-formed records; a record of another shape is read
-    by `works.work_row`. Everything else in a record is checked to be JSON and skipped."""
+    """The fields that are read, with the types that they have in well-formed records.
+
+    A record of another shape is read by `record.work_row`. Other fields are checked to be JSON and skipped.
+    """
 
     id: str
     publication_year: int
@@ -64,32 +69,42 @@ class _Work(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(_Work)
 
 
-def decode_block(
-    block: bytes, source: str, first_line: int, dropped: Counter[str], *, skip_bad: bool = False
-) -> pa.RecordBatch:
-    """Rows of the works table for a block of whole lines, in order.
+class BadRecord(BadInput):
+    """A damaged record. `index` is its position among the lines or rows that were passed, from 0."""
+
+    def __init__(self, message: str, index: int):
+        super().__init__(message)
+        self.index = index
+
+
+def decode_block(block: bytes, dropped: Counter[str], *, skip_bad: bool = False) -> pa.RecordBatch:
+    """Rows of the works table for a block of whole JSON lines, in order.
 
     Parameters
     ----------
     block : bytes
-        JSON lines.
-    source, first_line : str, int
-        Where the block comes from, for messages.
     dropped : Counter
         Counts the records that are not in the batch, by reason.
     skip_bad : bool
-        Whether damage (see `works.DAMAGE`) is counted instead of raised.
+        Whether damage (see `record.DAMAGE`) is counted instead of raised.
 
     Raises
     ------
-    BadInput
-        At the first damaged record, naming file and line, unless `skip_bad`.
+    BadRecord
+        At the first damaged record, unless `skip_bad`.
     """
     try:
         works = _DECODER.decode_lines(block)
         return _batch(works, dropped)
     except (msgspec.DecodeError, UnicodeDecodeError, _Irregular):
-        return _line_by_line(block, source, first_line, dropped, skip_bad)
+        lines = block.split(b"\n")
+        records = ((index, partial(orjson.loads, line)) for index, line in enumerate(lines) if line.strip())
+        return _one_by_one(records, dropped, skip_bad)
+
+
+def decode_rows(rows: Sequence[dict[str, Any]], dropped: Counter[str], *, skip_bad: bool = False) -> pa.RecordBatch:
+    """The same for rows of a parquet file, whose nested values are Python objects, maps as lists, or JSON text."""
+    return _one_by_one(((index, partial(_plain_work, row)) for index, row in enumerate(rows)), dropped, skip_bad)
 
 
 class _Irregular(Exception):
@@ -144,7 +159,7 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
 
 
 def known_abstracts(indexes: Sequence[Any]) -> pa.Array:
-    """`abstract_texts`, with "" where `works.text` finds no text, as in "null"."""
+    """`abstract_texts`, with "" where `record.text` finds no text, as in "null"."""
     texts = abstract_texts(indexes)
     lower = call_function("utf8_lower", [texts])
     nothing = call_function("is_in", [lower], SetLookupOptions(pa.array(sorted(NOTHING))))
@@ -186,23 +201,41 @@ def _venue_ids(sources: list[_Named | None]) -> list[int]:
     return [once[source and source.id] for source in sources]
 
 
-def _line_by_line(block: bytes, source: str, first_line: int, dropped: Counter[str], skip_bad: bool) -> pa.RecordBatch:
+def _one_by_one(
+    records: Iterable[tuple[int, Callable[[], Any]]], dropped: Counter[str], skip_bad: bool
+) -> pa.RecordBatch:
+    """Rows by `work_row`, which reads records of every shape; a record is its index and a call that reads it."""
     rows = []
-    for number, line in _numbered(block, first_line):
+    for index, read in records:
         try:
-            rows.append(work_row(orjson.loads(line)))
+            rows.append(work_row(read()))
             continue
         except orjson.JSONDecodeError as error:
-            reason, detail = "not_json", f"not JSON ({error})"
+            reason, message = "not_json", f"not JSON ({error})"
         except UnusableWork as error:
-            reason, detail = error.reason, str(error)
+            reason, message = error.reason, str(error)
         if reason in DAMAGE and not skip_bad:
-            raise BadInput(f"{detail} ({source} line {number}); fix it or pass --skip-bad")
+            raise BadRecord(message, index)
         dropped[reason] += 1
     return pa.RecordBatch.from_pylist(rows, WORKS_SCHEMA)
 
 
-def _numbered(block: bytes, first_line: int) -> Iterator[tuple[int, bytes]]:
-    for at, line in enumerate(block.split(b"\n")):
-        if line.strip():
-            yield first_line + at, line
+def _plain_work(row: dict[str, Any]) -> dict[str, Any]:
+    work = {}
+    for name, value in row.items():
+        if name in NESTED and isinstance(value, str):
+            work[name] = _json_or_none(value)
+        elif name == "abstract_inverted_index" and isinstance(value, list):
+            work[name] = dict(value)
+        else:
+            # Dates come as dates.
+            is_json = name in NESTED or value is None or isinstance(value, (str, int, float))
+            work[name] = value if is_json else str(value)
+    return work
+
+
+def _json_or_none(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None

@@ -1,4 +1,5 @@
-"""Parts of a snapshot -> parquet shards of the works table: one pass, several processes, restartable part by part."""
+"""Works tables on disk, as parquet shards: one shard for each part of a snapshot, written by several processes, and
+written again only for parts that have changed."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..atomic_files import aside, remove_unfinished
+from ..errors import BadInput
 from ..progress import reading_bar
 from .record import WORKS_SCHEMA
 from .snapshot import Part, read_part
-from .works_table import WRITTEN_FROM, refuse_foreign_shards, written_from
+from .works_table import WorksTable
 
+WRITTEN_FROM = "scisci_gym.written_from"
+"""Key of the parquet metadata that marks a shard of a works table: JSON of what it was made from."""
 FORMAT = 2
 GROUP_BYTES = 32 << 20
 # Below this a pool of processes costs more than it saves: each takes about two seconds to start.
@@ -59,7 +63,7 @@ def convert(
     skip_bad : bool
         Count damage instead of stopping.
     progress : bool
-        Whether to draw a progress bar.
+        Whether to draw a progress bar. With several processes it moves when a part is finished.
     ray_address : str, optional
         Address of a Ray cluster ("auto", "local", "ray://...") that spreads the parts over machines; both ends must
         see the same folders. Needs the extra ``scisci-gym[ray]``.
@@ -79,28 +83,35 @@ def convert(
     refuse_foreign_shards(folder)
     for stale in set(folder.glob("part-*.parquet")) - set(shards):
         stale.unlink()
-    todo = [at for at, part in enumerate(parts) if not _is_done(part, shards[at], skip_bad)]
+    jobs = [
+        (part, shard, skip_bad)
+        for part, shard in zip(parts, shards, strict=True)
+        if not _is_done(part, shard, skip_bad)
+    ]
+    total, to_read = sum(part.size for part in parts), sum(part.size for part, _, _ in jobs)
     if workers is None:
-        worth_it = sum(parts[at].size for at in todo) >= WORTH_A_POOL
-        workers = min(os.cpu_count() or 1, len(todo)) if worth_it else 1
-    with reading_bar(sum(part.size for part in parts), progress) as advance:
-        advance(sum(part.size for part in parts) - sum(parts[at].size for at in todo), 0)
-        jobs = [(parts[at], shards[at], skip_bad) for at in todo]
-        if ray_address is not None:
-            _with_ray(jobs, ray_address, advance)
-        elif workers > 1 and len(todo) > 1:
-            _with_processes(jobs, workers, advance)
-        else:
+        workers = min(os.cpu_count() or 1, len(jobs)) if to_read >= WORTH_A_POOL else 1
+    with reading_bar(total, progress) as advance:
+        advance(total - to_read, 0)
+        if ray_address is None and min(workers, len(jobs)) < 2:
             for part, shard, _ in jobs:
                 write_shard(part, shard, skip_bad, advance)
+        else:
+            finished = _with_processes(jobs, workers) if ray_address is None else _with_ray(jobs, ray_address)
+            for part, rows in finished:
+                advance(part.size, rows)
     return [_load(shard) for shard in shards]
 
 
 def write_shard(
     part: Part, shard: Path, skip_bad: bool = False, advance: Callable[[int, int], object] | None = None
-) -> None:
-    """Convert one part. The shard appears whole or not at all, and says in its own metadata what it was made from."""
+) -> int:
+    """Convert one part and return the number of its works.
+
+    The shard appears whole or not at all, and says in its own metadata what it was made from.
+    """
     dropped: Counter[str] = Counter()
+    rows = 0
     with (
         aside(shard) as unfinished,
         pq.ParquetWriter(
@@ -114,8 +125,10 @@ def write_shard(
     ):
         for group in _groups(read_part(part, dropped, skip_bad=skip_bad, advance=advance)):
             writer.write_table(group, row_group_size=group.num_rows)
+            rows += group.num_rows
         report = {**_fingerprint(part, skip_bad), "dropped": dict(sorted(dropped.items()))}
         writer.add_key_value_metadata({WRITTEN_FROM: json.dumps(report)})
+    return rows
 
 
 def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -155,49 +168,20 @@ def _load(shard: Path) -> Shard:
     return Shard(shard, pq.read_metadata(shard).num_rows, Counter(report["dropped"]))
 
 
-def _with_processes(jobs: list[tuple[Part, Path, bool]], workers: int, advance: Callable[[int, int], object]) -> None:
+def _with_processes(jobs: list[tuple[Part, Path, bool]], workers: int) -> Iterator[tuple[Part, int]]:
     # Not fork: Arrow and numba have threads of their own.
-    context = multiprocessing.get_context("spawn")
-    counters = (context.Value("q", 0), context.Value("q", 0))
-    seen = [0, 0]
-
-    def show() -> None:
-        now = [counter.value for counter in counters]
-        advance(now[0] - seen[0], now[1] - seen[1])
-        seen[:] = now
-
-    with ProcessPoolExecutor(workers, context, _share_counters, (counters,)) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         # The largest first, so that no worker is left alone with one at the end.
-        pending: set[Future] = {pool.submit(_counted, *job) for job in sorted(jobs, key=lambda job: -job[0].size)}
+        parts = {pool.submit(write_shard, *job): job[0] for job in sorted(jobs, key=lambda job: -job[0].size)}
         try:
-            while pending:
-                finished, pending = wait(pending, timeout=0.2)
-                show()
-                for future in finished:
-                    future.result()
+            for future in as_completed(parts):
+                yield parts[future], future.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
-_counters: Any = None
-
-
-def _share_counters(counters: Any) -> None:
-    global _counters
-    _counters = counters
-
-
-def _counted(part: Part, shard: Path, skip_bad: bool) -> None:
-    def advance(read: int, works: int) -> None:
-        for counter, amount in zip(_counters, (read, works), strict=True):
-            with counter.get_lock():
-                counter.value += amount
-
-    write_shard(part, shard, skip_bad, advance)
-
-
-def _with_ray(jobs: list[tuple[Part, Path, bool]], address: str, advance: Callable[[int, int], object]) -> None:
+def _with_ray(jobs: list[tuple[Part, Path, bool]], address: str) -> Iterator[tuple[Part, int]]:
     try:
         import ray
     except ImportError as error:
@@ -207,5 +191,39 @@ def _with_ray(jobs: list[tuple[Part, Path, bool]], address: str, advance: Callab
     pending = {task.remote(*job): job[0] for job in jobs}
     while pending:
         (ready,), _ = ray.wait(list(pending), num_returns=1)
-        ray.get(ready)
-        advance(pending.pop(ready).size, 0)
+        yield pending.pop(ready), ray.get(ready)
+
+
+def write_works(works: WorksTable, folder: Path) -> Path:
+    """Write a works table that is in memory as one parquet shard below `folder`; its path.
+
+    Raises
+    ------
+    BadInput
+        If a file that no build has written stands there.
+    """
+    shard = folder / "part-00000.parquet"
+    refuse_foreign_shards(folder)
+    remove_unfinished(folder)
+    table = works.to_table()
+    with aside(shard) as unfinished:
+        pq.write_table(table.replace_schema_metadata({WRITTEN_FROM: "{}"}), unfinished, compression="zstd")
+    return shard
+
+
+def written_from(shard: Path) -> dict[str, Any] | None:
+    """What a shard of a works table says it was made from; None for a file that is no such shard, or none at all."""
+    try:
+        return json.loads((pq.read_metadata(shard).metadata or {})[WRITTEN_FROM.encode()])
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError):
+        return None
+
+
+def refuse_foreign_shards(folder: Path) -> None:
+    """Raise `BadInput` if a file in `folder` has the name of a shard but was not written as one."""
+    for shard in sorted(folder.glob("part-*.parquet")):
+        if written_from(shard) is None:
+            raise BadInput(
+                f"{shard} was not written by a build, or by one of an earlier version, and works would take its "
+                "place; move it away, or choose another --out"
+            )

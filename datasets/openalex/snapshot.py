@@ -10,20 +10,22 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..errors import BadInput
 from ..progress import reading_bar
-from .decode import decode_block
+from .decode import NESTED, BadRecord, decode_block, decode_rows
 from .fast_gzip import DAMAGED_ARCHIVE, gzip_blocks
 from .merged_ids import retired_ids
-from .parquet_works import parquet_batches
 from .record import WORKS_SCHEMA
 from .works_table import WorksTable
 
-__all__ = ["BadInput", "Part", "parts_of", "read_part", "read_works", "works_folder"]
-
 BLOCK_BYTES = 1 << 20
 NAMES = ("*.gz", "*.jsonl", "*.json", "*.parquet")
+PARQUET_COLUMNS = (
+    "id", "doi", "title", "display_name", "publication_year", "publication_date", "updated_date", "language", "type",
+    "is_retracted", "is_paratext", "is_xpac", "cited_by_count", *NESTED,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def parts_of(folder: Path, *, skip_bad: bool = False, dropped: Counter[str] | No
 def read_part(
     part: Part, dropped: Counter[str], *, skip_bad: bool = False, advance: Callable[[int, int], object] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Stream the works of a part, a batch of about a megabyte of JSON at a time.
+    """Yield the works of a part, a batch of about a megabyte of JSON at a time.
 
     Parameters
     ----------
@@ -128,8 +130,8 @@ def read_part(
         Damage, or fewer or more records than the manifest says, unless `skip_bad`.
     """
     before, rows, done = dropped.total(), 0, 0
-    batches = parquet_batches(part.path, dropped, skip_bad) if part.path.suffix == ".parquet" else None
-    for batch, position in batches or _json_batches(part, dropped, skip_bad):
+    batches = _parquet_batches if part.path.suffix == ".parquet" else _json_batches
+    for batch, position in batches(part.path, dropped, skip_bad):
         rows += len(batch)
         if advance is not None:
             advance(position - done, len(batch))
@@ -177,46 +179,60 @@ def read_works(folder: Path, *, skip_bad: bool = False, progress: bool = True) -
         for part in parts:
             batches += read_part(part, dropped, skip_bad=skip_bad, advance=advance)
     works = WorksTable.of_table(pa.Table.from_batches(batches, WORKS_SCHEMA))
+    return current_works(works, folder, dropped).to_table(), +dropped
+
+
+def current_works(works: WorksTable, folder: Path, dropped: Counter[str]) -> WorksTable:
+    """The newest record of each work of a snapshot, without works that OpenAlex has merged away or deleted.
+
+    Raises
+    ------
+    BadInput
+        If no work is left.
+    """
     works = works.without_repeats(dropped).without_retired(retired_ids(works_folder(folder)), dropped)
     if not works.num_rows:
         raise BadInput(f"no usable work in {folder}: {dict(+dropped) or 'the files are empty'}")
-    return works.to_table(), +dropped
+    return works
 
 
-def _json_batches(part: Part, dropped: Counter[str], skip_bad: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches with the position in the file after each. A damaged archive ends the part, never silently."""
+def _json_batches(path: Path, dropped: Counter[str], skip_bad: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Batches, with the position in the file after each. A damaged archive ends the part and is counted or raised."""
     done, rest = 0, b""
-    with part.path.open("rb") as raw:
+    with path.open("rb") as raw:
         try:
-            for block in _blocks(part, raw):
-                whole, rest = _whole_lines(rest + block)
+            for block in _blocks(path, raw):
+                block = rest + block
+                cut = block.rfind(b"\n") + 1
+                whole, rest = block[:cut], block[cut:]
                 if whole:
-                    yield _decoded(whole, part, done, dropped, skip_bad), raw.tell()
+                    yield _decoded(whole, path, done, dropped, skip_bad), raw.tell()
                     done += len(whole)
         except DAMAGED_ARCHIVE as error:
             if not skip_bad:
                 raise BadInput(
-                    f"{part.path} is damaged after line {_lines_before(part, done)} ({error}); fetch it again, or pass "
+                    f"{path} is damaged after line {_lines_before(path, done)} ({error}); fetch it again, or pass "
                     "--skip-bad to keep the lines before the damage"
                 ) from error
             dropped["damaged_file"] += 1
             return
         if rest:
-            yield _decoded(rest, part, done, dropped, skip_bad), raw.tell()
+            yield _decoded(rest, path, done, dropped, skip_bad), raw.tell()
 
 
-def _decoded(whole: bytes, part: Part, done: int, dropped: Counter[str], skip_bad: bool) -> pa.RecordBatch:
+def _decoded(lines: bytes, path: Path, done: int, dropped: Counter[str], skip_bad: bool) -> pa.RecordBatch:
     try:
-        return decode_block(whole, str(part.path), 1, dropped, skip_bad=skip_bad)
-    except BadInput:
-        # Lines are only counted for a message: counting them all along costs four per cent.
-        return decode_block(whole, str(part.path), 1 + _lines_before(part, done), dropped, skip_bad=skip_bad)
+        return decode_block(lines, dropped, skip_bad=skip_bad)
+    except BadRecord as error:
+        # Lines are only counted for the message: counting them all along costs four per cent.
+        number = 1 + _lines_before(path, done) + error.index
+        raise BadInput(f"{error} ({path} line {number}); fix it or pass --skip-bad") from error
 
 
-def _lines_before(part: Part, position: int) -> int:
+def _lines_before(path: Path, position: int) -> int:
     lines = 0
-    with part.path.open("rb") as raw:
-        blocks = _blocks(part, raw)
+    with path.open("rb") as raw:
+        blocks = _blocks(path, raw)
         while position > 0:
             block = next(blocks)
             lines += block[:position].count(b"\n")
@@ -224,18 +240,28 @@ def _lines_before(part: Part, position: int) -> int:
     return lines
 
 
-def _blocks(part: Part, stream: BinaryIO) -> Iterator[bytes]:
-    return gzip_blocks(stream, BLOCK_BYTES) if part.path.suffix == ".gz" else _plain_blocks(stream)
+def _blocks(path: Path, stream: BinaryIO) -> Iterator[bytes]:
+    return gzip_blocks(stream, BLOCK_BYTES) if path.suffix == ".gz" else iter(lambda: stream.read(BLOCK_BYTES), b"")
 
 
-def _plain_blocks(stream: BinaryIO) -> Iterator[bytes]:
-    while block := stream.read(BLOCK_BYTES):
-        yield block
-
-
-def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
-    cut = data.rfind(b"\n") + 1
-    return data[:cut], data[cut:]
+def _parquet_batches(path: Path, dropped: Counter[str], skip_bad: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Batches, with the share of the file's bytes that the rows so far make up."""
+    try:
+        source = pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        if not skip_bad:
+            raise BadInput(f"{path} cannot be read as parquet ({error}); fetch it again, or pass --skip-bad") from error
+        dropped["damaged_file"] += 1
+        return
+    size, total, done = path.stat().st_size, max(1, source.metadata.num_rows), 0
+    names = [name for name in PARQUET_COLUMNS if name in source.schema_arrow.names]
+    for batch in source.iter_batches(batch_size=4096, columns=names):
+        try:
+            works = decode_rows(batch.to_pylist(), dropped, skip_bad=skip_bad)
+        except BadRecord as error:
+            raise BadInput(f"{error} ({path} row {done + error.index + 1}); fix it or pass --skip-bad") from error
+        done += len(batch)
+        yield works, size * done // total
 
 
 def _manifest(folder: Path) -> dict[str, tuple[int | None, int | None]]:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.compute import MatchSubstringOptions, SetLookupOptions, call_function
 
-from ..atomic_files import aside, remove_unfinished
-from ..errors import BadInput
+from ..graph.citation_graph import CitationGraph
+from ..positions import positions_of
 from .merged_ids import RetiredIds
 from .record import WORKS_SCHEMA
-
-WRITTEN_FROM = "scisci_gym.written_from"
-"""Key of the parquet metadata that marks a shard of a works table: JSON of what it was made from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +175,29 @@ class WorksTable:
         return table.set_column(at, WORKS_SCHEMA.field(at), pa.chunked_array(lists))
 
 
+def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
+    """Citation graph of a works table; node ``p`` is row ``p``, references to works that are not there are counted.
+
+    References to a work of a later year are left out and counted. They come from a later version of a record, written
+    when that work was there: through them the label of a paper would depend on papers of years after its window.
+    """
+    works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
+    order = np.argsort(works.work_id, kind="stable")
+    citing, cited = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    first = left_out = 0
+    for lengths, cited_ids in works.references():
+        papers = np.repeat(np.arange(first, first + lengths.size, dtype=np.int32), lengths)
+        first += lengths.size
+        found = positions_of(cited_ids, works.work_id, order).astype(np.int32)
+        later = (found >= 0) & (works.year[found] > works.year[papers])
+        left_out += int(later.sum())
+        citing.append(papers[~later])
+        cited.append(found[~later])
+    graph = CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, works.work_id)
+    report = replace(graph.report, edges=graph.report.edges + left_out, left_out=left_out)
+    return replace(graph, report=report)
+
+
 def _length(piece: pa.Table | Path) -> int:
     return pq.read_metadata(piece).num_rows if isinstance(piece, Path) else piece.num_rows
 
@@ -200,38 +218,3 @@ def _take(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> pa.Ta
         if local.size:
             found.append(shard.read_row_group(group, columns=columns).take(pa.array(local)))
     return pa.concat_tables(found) if found else shard.schema_arrow.empty_table().select(columns)
-
-
-def write_works(works: WorksTable, folder: Path) -> Path:
-    """Write a works table that is in memory as one parquet shard below `folder`; its path.
-
-    Raises
-    ------
-    BadInput
-        If a file that no build has written stands there.
-    """
-    shard = folder / "part-00000.parquet"
-    refuse_foreign_shards(folder)
-    remove_unfinished(folder)
-    table = works.to_table()
-    with aside(shard) as unfinished:
-        pq.write_table(table.replace_schema_metadata({WRITTEN_FROM: "{}"}), unfinished, compression="zstd")
-    return shard
-
-
-def written_from(shard: Path) -> dict[str, Any] | None:
-    """What a shard of a works table says it was made from; None for a file that is no such shard, or none at all."""
-    try:
-        return json.loads((pq.read_metadata(shard).metadata or {})[WRITTEN_FROM.encode()])
-    except (OSError, pa.ArrowInvalid, KeyError, ValueError):
-        return None
-
-
-def refuse_foreign_shards(folder: Path) -> None:
-    """Raise `BadInput` if a file in `folder` has the name of a shard but was not written as one."""
-    for shard in sorted(folder.glob("part-*.parquet")):
-        if written_from(shard) is None:
-            raise BadInput(
-                f"{shard} was not written by a build, or by one of an earlier version, and works would take its "
-                "place; move it away, or choose another --out"
-            )

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...build import citation_graph
+from ...errors import BadInput
 from ...graph.citation_graph import CitationGraph
-from ..decode import BadInput
+from ..works_table import citation_graph
 from .client import StoredPages
 from .neighbourhood import Wanted, collect
 from .response_cache import PageStore
@@ -35,10 +35,9 @@ def collection_differences(folder: Path, source: dict[str, Any], graph: Citation
     if not (folder / "pages").is_dir():
         return [f"{folder / 'pages'} is missing; {AGAIN}"]
     wanted = {field.name: source["wanted"][field.name] for field in fields(Wanted)}
+    wanted["seeds"] = tuple(wanted["seeds"])
     try:
-        collected = collect(
-            Wanted(**wanted | {"seeds": tuple(wanted["seeds"])}), StoredPages(PageStore(folder / "pages"))
-        )
+        collected = collect(Wanted(**wanted), StoredPages(PageStore(folder / "pages")))
     except BadInput as error:
         return [f"{error}; {AGAIN}"]
     wrong = [

@@ -8,7 +8,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from scisci_gym.datasets.openalex.works_table import written_from
+from scisci_gym.datasets.openalex.shards import written_from
 
 
 def good(number: int) -> dict:

@@ -1,4 +1,4 @@
-"""`pages` on any sequence of answers: it ends, gives each work once, and gives all works of an API that tells the truth."""
+"""`pages` on any sequence of answers: it ends, gives no work twice, and all works of an API that tells the truth."""
 
 from __future__ import annotations
 

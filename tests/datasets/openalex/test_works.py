@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 
 import orjson
@@ -12,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.card import REASONS
-from scisci_gym.datasets.errors import BadInput
-from scisci_gym.datasets.openalex.decode import decode_block
+from scisci_gym.datasets.openalex.decode import BadRecord, decode_block
 from scisci_gym.datasets.openalex.inverted_index import abstract_texts, reference_lists
 from scisci_gym.datasets.openalex.record import (
     DAMAGE,
@@ -179,11 +179,14 @@ def test_the_fast_reader_gives_what_the_plain_reader_gives(works):
             reasons[error.reason] += 1
     dropped: Counter[str] = Counter()
     block = b"".join(json.dumps(record).encode() + b"\n" for record in works)
-    assert decode_block(block, "part", 1, dropped, skip_bad=True).to_pylist() == expected
+    assert decode_block(block, dropped, skip_bad=True).to_pylist() == expected
     assert dropped == reasons
     if set(reasons) & DAMAGE:
-        with pytest.raises(BadInput, match=r"part line \d"):
-            decode_block(block, "part", 1, Counter())
+        with pytest.raises(BadRecord) as caught:
+            decode_block(block, Counter())
+        damaged = works[caught.value.index]
+        with pytest.raises(UnusableWork, match=re.escape(str(caught.value))):
+            work_row(damaged)
 
 
 def test_dois_lose_their_resolver():
@@ -195,7 +198,7 @@ def test_every_real_record_is_kept_or_dropped_for_a_named_reason(real_works):
     with gzip.open(real_works) as stream:
         lines = stream.read().splitlines(keepends=True)
     dropped: Counter[str] = Counter()
-    batch = decode_block(b"".join(lines), str(real_works), 1, dropped)
+    batch = decode_block(b"".join(lines), dropped)
     assert len(batch) + dropped.total() == len(lines) == 859
     assert set(dropped) <= set(REASONS)
     assert not set(dropped) & DAMAGE
