@@ -26,8 +26,8 @@ from scisci_gym.envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from scisci_gym.envs.kit.answers import format_probabilities
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.registry import spec
-from scisci_gym.evaluation.board import board, entry
-from scisci_gym.evaluation.policy_scores import ask
+from scisci_gym.evaluation.ask import ask
+from scisci_gym.evaluation.leaderboard import board, entry
 
 ENV = "disruption-forecast-v0"
 Result = TypeVar("Result")

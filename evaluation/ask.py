@@ -1,18 +1,33 @@
-"""Answers to the questions of a benchmark, graded by the environment, whoever gave them."""
+"""Asking policies the questions of a benchmark; the environment grades every answer."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import tinker
+from tinker_cookbook.eval.benchmarks import BenchmarkConfig, load_trajectories, run_benchmark
+from tinker_cookbook.renderers import Message, Renderer
+
+from ..datasets.atomic_files import drop_torn_lines
+from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_name
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.episodes import play_episode
+from ..envs.training.groups import renderer_of
+
+CONCURRENCY = 256
+CHUNK = 128
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered to one example.
+    """A graded answer to one example.
 
     Parameters
     ----------
@@ -22,12 +37,11 @@ class Answer:
     text : str
         The last message.
     reward : float
-        What the environment paid.
+        The reward that the environment gave.
     probabilities : tuple of float or None
-        One for each of the environment's labels: stated in the answer, or what is known of who answered. None where
-        there are none.
+        One for each of the environment's labels, stated in the answer or measured beside it; None without any.
     year : int
-        Of publication.
+        Year of publication.
     """
 
     example_id: str
@@ -37,6 +51,52 @@ class Answer:
     reward: float = float("nan")
     probabilities: tuple[float, ...] | None = None
     year: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment over a dataset, as a model family is asked about it.
+
+    Parameters
+    ----------
+    env, options : as in `make`
+    dataset : str
+    model_name, renderer_name : str
+    max_tokens : int
+        Longest answer.
+    """
+
+    env: str
+    options: dict[str, Any]
+    dataset: str
+    model_name: str
+    renderer_name: str
+    max_tokens: int
+
+    def benchmark(self, split: str) -> SciSciBenchmark:
+        """The benchmark of this task on a split."""
+        return SciSciBenchmark(self.env, benchmark_name(self.env), self.dataset, split, self.options)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A base model, or a checkpoint of it.
+
+    Parameters
+    ----------
+    name : str
+        The name in tables.
+    sampler_path : str or None
+        ``tinker://...``; None for the base model.
+    """
+
+    name: str
+    sampler_path: str | None = None
+
+    async def client(self, task: Task) -> tinker.SamplingClient:
+        """A client that samples from the policy; the engine must be open."""
+        service = tinker.ServiceClient()
+        return await service.create_sampling_client(base_model=task.model_name, model_path=self.sampler_path)
 
 
 def answer_of(
@@ -67,18 +127,167 @@ def answer_of(
 async def grade(
     envs: Sequence[SciSciEnv], texts: Sequence[str], probabilities: Sequence[Sequence[float]] | None = None
 ) -> list[Answer]:
-    """Answers in words to fresh environments, one text for each; in environments of several turns it is repeated.
+    """Graded answers from texts, one for each fresh environment; environments of several turns get it in each turn.
 
     Parameters
     ----------
     envs : sequence of SciSciEnv, length N
     texts : sequence of str, length N
     probabilities : N sequences of K floats, optional
-        What those who answered believe, for environments whose answers do not tell.
+        Probabilities of the labels, for environments whose answers do not state them.
     """
     answers = []
-    for at, (env, text) in enumerate(zip(envs, texts, strict=True)):
-        episode = await play_episode(env, lambda _, said=text: said)
-        believed = None if probabilities is None else probabilities[at]
-        answers.append(answer_of(env, text, episode.result.logs, episode.reward, believed))
+    for env, text, row in zip(envs, texts, probabilities or [None] * len(envs), strict=True):
+        episode = await play_episode(env, lambda _, text=text: text)
+        answers.append(answer_of(env, text, episode.result.logs, episode.reward, row))
     return answers
+
+
+def keep_whole_answers(save_dir: Path, benchmark: str) -> int:
+    """Remove stored answers that the cookbook's runner cannot resume from; returns how many lines were removed.
+
+    A line that a kill cut short would swallow the next answer, which is appended to it. An example that failed for a
+    technical reason would count as done and never be asked again.
+    """
+    path = Path(save_dir) / benchmark / "trajectories.jsonl"
+    return drop_torn_lines(path, lambda answer: answer.get("error") is None)
+
+
+async def ask(
+    benchmark: SciSciBenchmark,
+    client: tinker.SamplingClient,
+    renderer: Renderer,
+    *,
+    max_tokens: int,
+    temperature: float,
+    max_examples: int | None = None,
+    save_dir: str | Path | None = None,
+    concurrency: int = CONCURRENCY,
+) -> list[Answer]:
+    """Answers of a policy to a benchmark, in its order, through the cookbook's `run_benchmark`.
+
+    Parameters
+    ----------
+    temperature : float >= 0
+        0 for greedy answers.
+    max_examples : int or None
+        Spread evenly over the split; None for all.
+    save_dir : path or None
+        Folder in which the runner keeps its trajectories; examples that are answered there are not asked again.
+
+    Raises
+    ------
+    RuntimeError
+        If an example failed for a technical reason. Such an example is not a wrong answer and must not pass for one.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = str(save_dir or scratch)
+        keep_whole_answers(Path(folder), benchmark.name)
+        config = BenchmarkConfig(
+            max_tokens=max_tokens,
+            temperature=temperature,
+            max_examples=max_examples,
+            save_dir=folder,
+            concurrency=concurrency,
+        )
+        result = await run_benchmark(benchmark, client, renderer, config)
+        stored = {trajectory.example_id: trajectory for trajectory in load_trajectories(folder, benchmark.name)}
+        if result.num_errors:
+            failed = next(trajectory for trajectory in stored.values() if trajectory.error)
+            raise RuntimeError(
+                f"{result.num_errors} of {result.num_examples} examples of {benchmark.name} failed, the first "
+                f"({failed.example_id}) with: {failed.error}"
+            )
+    answers = []
+    for env in benchmark.episodes(max_examples):
+        trajectory = stored[env.example_id]
+        messages = [turn.content for turn in trajectory.turns if turn.role == "assistant"]
+        # An episode that was cut off has no metrics: it earned the lowest reward.
+        reward = float(trajectory.metrics.get("env_reward", env.reward_range[0]))
+        answers.append(answer_of(env, messages[-1] if messages else "", trajectory.logs, reward))
+    return answers
+
+
+async def policy_answers(
+    task: Task,
+    policy: Policy,
+    split: str = "test",
+    *,
+    temperature: float = 0.0,
+    max_examples: int | None = None,
+    save_dir: Path | None = None,
+) -> list[Answer]:
+    """`ask` for a policy and a task, greedy by default."""
+    return await ask(
+        task.benchmark(split),
+        await policy.client(task),
+        renderer_of(task.renderer_name, task.model_name),
+        max_tokens=task.max_tokens,
+        temperature=temperature,
+        max_examples=max_examples,
+        save_dir=save_dir,
+    )
+
+
+async def label_probabilities(
+    client: tinker.SamplingClient,
+    renderer: Renderer,
+    envs: Sequence[SciSciEnv],
+    labels: Sequence[str],
+    path: Path | None = None,
+) -> np.ndarray:
+    """Probability of each label's answer as the first thing the policy says, relative to those of the other labels.
+
+    For every label the log-probabilities of its answer (`answer_for`, with the end of the turn) given the prompt are
+    added up; the sums are normalised over the labels. What a policy would reason before it answers is left out, so for
+    a policy that reasons this is its first impression.
+
+    Parameters
+    ----------
+    client : tinker.SamplingClient
+    renderer : Renderer
+    envs : sequence of SciSciEnv, length N
+        Fresh environments; only their first observation is used.
+    labels : sequence of str, length K
+    path : Path or None
+        JSONL file in which rows are kept, some examples at a time; examples that it holds are not asked again.
+
+    Returns
+    -------
+    float array (N, K)
+        Rows sum to 1.
+    """
+    rows: dict[str, list[float]] = {}
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            drop_torn_lines(path)
+            rows = {row["example_id"]: row["probabilities"] for row in map(json.loads, path.read_text().splitlines())}
+    missing = [env for env in envs if env.example_id not in rows]
+    turn = asyncio.Semaphore(CONCURRENCY)
+
+    async def log_probability(prompt: list[Message], answer: str) -> float:
+        conversation = [*prompt, Message(role="assistant", content=answer)]
+        tokens, weights = renderer.build_supervised_example(conversation)
+        async with turn:
+            values = await client.compute_logprobs(tokens)
+        return sum(v for v, weight in zip(values, weights.tolist(), strict=True) if weight and v is not None)
+
+    for start in range(0, len(missing), CHUNK):
+        chunk = missing[start : start + CHUNK]
+        prompts = [await env.initial_observation() for env in chunk]
+        questions = [
+            (prompt, env.answer_for(label)) for env, prompt in zip(chunk, prompts, strict=True) for label in labels
+        ]
+        sums = np.array(await asyncio.gather(*(log_probability(*question) for question in questions)), dtype=float)
+        scores = sums.reshape(len(chunk), len(labels))
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        new = dict(zip((env.example_id for env in chunk), shares.tolist(), strict=True))
+        rows |= new
+        if path is not None:
+            with path.open("a") as file:
+                file.writelines(
+                    json.dumps({"example_id": name, "probabilities": row}) + "\n" for name, row in new.items()
+                )
+    return np.array([rows[env.example_id] for env in envs])

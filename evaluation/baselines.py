@@ -1,10 +1,10 @@
-"""What a policy has to beat. Baselines answer in words, and the environment grades them as it grades a policy."""
+"""Baselines answer in words, and the environment grades them as it grades a policy."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +14,17 @@ from ..datasets.store import load_papers
 from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from ..envs.kit.answers import format_number, format_probabilities
 from ..envs.kit.base import SciSciEnv
+from ..envs.kit.episodes import run_sync
 from ..envs.registry import make, spec
 from .ask import Answer, grade
-from .features import Encoder
-from .learners import METADATA, TFIDF, Learner, believed, embeddings, numbers_of
+from .learners import METADATA, TFIDF, Encoder, Learner, embeddings, predicted_numbers, predicted_probabilities
 
 MAJORITY, PRIOR, RANDOM = "majority class", "class prior", "uniform random"
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Environments of the three parts of a dataset; the test environments are fresh each time they are asked for."""
+    """Environments of the three parts of a dataset; `test` makes fresh ones at each call."""
 
     train: list[SciSciEnv]
     validation: list[SciSciEnv]
@@ -32,6 +32,7 @@ class Examples:
 
     @property
     def env_class(self) -> type[SciSciEnv]:
+        """The environment."""
         return type(self.train[0])
 
     def prior(self) -> np.ndarray:
@@ -93,7 +94,7 @@ async def baseline_answers(
     encoder : callable, optional
         For embeddings.
     seed : int
-        Of what is drawn and of the learners.
+        Of the draws and of the learners.
 
     Raises
     ------
@@ -101,9 +102,9 @@ async def baseline_answers(
         If there is no such baseline.
     """
     env_class, test = examples.env_class, examples.test()
-    known = baseline_names(env_class, encoder)
-    if name not in known:
-        raise ValueError(f"{env_class.env_id} has no baseline {name!r}; it has {', '.join(known)}")
+    names = baseline_names(env_class, encoder)
+    if name not in names:
+        raise ValueError(f"{env_class.env_id} has no baseline {name!r}; it has {', '.join(names)}")
     if env_class.asks_for == "number":
         return await grade(test, [format_number(value) for value in _numbers(examples, test, name, encoder, seed)])
     labels, n, rng = env_class.labels, len(test), random.Random(seed)
@@ -114,7 +115,7 @@ async def baseline_answers(
     elif learner is None:
         shares = np.tile(prior if name == PRIOR else np.full(len(labels), 1 / len(labels)), (n, 1))
     else:
-        shares = believed(learner, examples.train, examples.validation, test, seed)
+        shares = predicted_probabilities(learner, examples.train, examples.validation, test, seed)
     if env_class.asks_for == "probabilities":
         texts = [format_probabilities(row.tolist(), labels) for row in shares]
     elif learner is None:
@@ -124,23 +125,36 @@ async def baseline_answers(
     return await grade(test, texts, shares.tolist())
 
 
+def simple_baselines(
+    dataset: str,
+    seed: int = 0,
+    split: str = "test",
+    env: str = "disruption-v0",
+    options: Mapping[str, Any] | None = None,
+    max_examples: int | None = None,
+) -> dict[str, list[Answer]]:
+    """Answers of the majority class, the class prior, and TF-IDF with logistic regression to a split, by name."""
+    examples = examples_of(env, dataset, split, dict(options or {}), max_examples)
+    return {name: run_sync(baseline_answers(examples, name, seed=seed)) for name in (MAJORITY, PRIOR, TFIDF.name)}
+
+
 def _numbers(
     examples: Examples, test: list[SciSciEnv], name: str, encoder: Encoder | None, seed: int
 ) -> Sequence[float]:
-    known, n, rng = [float(env.truth) for env in examples.train], len(test), random.Random(seed)
+    truths, n, rng = [float(env.truth) for env in examples.train], len(test), random.Random(seed)
     if name == "median":
-        return [float(np.median(known))] * n
+        return [float(np.median(truths))] * n
     if name == "training draw":
-        return [rng.choice(known) for _ in range(n)]
+        return [rng.choice(truths) for _ in range(n)]
     if name == RANDOM:
         return [rng.uniform(-1, 1) for _ in range(n)]
     learner = {learner.numeric_name: learner for learner in _learners(encoder)}[name]
-    parts = [
+    train, validation = (
         ([env.papers[0] for env in envs], [float(env.truth) for env in envs])
         for envs in (examples.train, examples.validation)
-    ]
-    found = numbers_of(learner, parts[0], parts[1], [env.papers[0] for env in test], seed)
-    return np.clip(found, -1, 1).tolist()
+    )
+    values = predicted_numbers(learner, train, validation, [env.papers[0] for env in test], seed)
+    return np.clip(values, -1, 1).tolist()
 
 
 def _learners(encoder: Encoder | None) -> list[Learner]:

@@ -208,6 +208,51 @@ def resampled_counts(cells: np.ndarray, shape: tuple[int, ...], seed: int = 0, b
     return np.concatenate([counts[None], draws]).reshape(-1, *shape)
 
 
-def weighted_mean(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Means of `values` (n,) under each row of `weights` (R, n)."""
-    return weights @ values / weights.sum(axis=1)
+def divide(over: np.ndarray, under: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
+    """`over / under`, and `otherwise` where `under` is not above 0."""
+    shape = np.broadcast_shapes(np.shape(over), np.shape(under))
+    return np.divide(over, under, out=np.full(shape, otherwise), where=under > 0)
+
+
+def ratios(over: np.ndarray, under: np.ndarray, seed: int = 0, block: int = 1) -> np.ndarray:
+    """Sums of `over` divided by sums of `under`, on all examples (first) and on the resamples.
+
+    Parameters
+    ----------
+    over, under : float arrays (N, C)
+        Numerators and denominators of C shares or means, an example in each row.
+
+    Returns
+    -------
+    float array (1 + R, C)
+        NaN where a denominator is 0.
+    """
+    return resample(lambda weights: divide(weights @ over, weights @ under), len(over), seed, block)
+
+
+def mean_scores(columns: np.ndarray, seed: int = 0, block: int = 1) -> list[Score]:
+    """Means of the columns (N, C) with their bootstrap intervals, all on the same resamples."""
+    return [interval(column) for column in ratios(columns, np.ones((len(columns), 1)), seed, block).T]
+
+
+def mean_score(values: np.ndarray, seed: int = 0, block: int = 1) -> Score:
+    """Mean of `values` (N,) with its bootstrap interval."""
+    return mean_scores(values[:, None], seed, block)[0]
+
+
+def mean_difference(values: np.ndarray, group: np.ndarray, seed: int = 0, block: int = 1) -> Score:
+    """Mean of `values` inside a group minus the mean outside, with a bootstrap interval over all examples.
+
+    Parameters
+    ----------
+    values : float or bool array (N,)
+    group : bool array (N,)
+
+    Examples
+    --------
+    >>> mean_difference(np.array([1, 1, 0, 1]), np.array([True, True, False, False])).value
+    0.5
+    """
+    members = np.stack([group, ~group], axis=1).astype(float)
+    means = ratios(members * values[:, None], members, seed, block)
+    return interval(means[:, 0] - means[:, 1])

@@ -1,17 +1,17 @@
-"""Do stated probabilities mean what they say? Brier score, Brier skill, log score, calibration error, reliability."""
+"""Scores of stated probabilities: Brier score and skill, log score, calibration error, reliability bins."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.stats import binomtest
 
-from .bootstrap import Score, interval, resample, weighted_mean
+from .bootstrap import Score, divide, interval, resample
 
 CLIP = 1e-6
-"""Smallest probability the log score knows. One certain and wrong forecast costs ln(1e6) = 13.8, not everything."""
+"""The log score takes smaller probabilities for this one, so that a certain and wrong forecast costs ln(1e6) = 13.8."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,6 @@ class Calibration:
     ece: Score
     bins: tuple[ReliabilityBin, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def calibration(
     probabilities: np.ndarray,
@@ -115,47 +112,44 @@ def calibration(
 
     Examples
     --------
-    >>> found = calibration(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 0]), prior=np.array([0.5, 0.5]))
-    >>> round(found.brier.value, 3), round(found.brier_skill.value, 3)
+    >>> result = calibration(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 0]), prior=np.array([0.5, 0.5]))
+    >>> round(result.brier.value, 3), round(result.brier_skill.value, 3)
     (0.2, 0.2)
     """
     truth = np.asarray(truth)
     stated, answered = checked_probabilities(probabilities, truth)
     n, kinds = stated.shape
-    scale = 0.5 if kinds == 2 else 1.0
-    losses = scale * ((stated - np.eye(kinds)[truth]) ** 2).sum(axis=1)
-    logs = np.log(np.maximum(stated[np.arange(n), truth], CLIP))
-    columns = [losses, logs]
+    scale, right = (0.5 if kinds == 2 else 1.0), np.eye(kinds)[truth]
+    columns = [scale * ((stated - right) ** 2).sum(axis=1), np.log(np.maximum(stated[np.arange(n), truth], CLIP))]
     if prior is not None:
         reference, _ = checked_probabilities(np.asarray(prior, dtype=float)[None], np.array([0]))
         if reference.shape[1] != kinds:
             raise ValueError(f"prior has {reference.shape[1]} labels, probabilities have {kinds}")
-        columns.append(scale * ((reference - np.eye(kinds)[truth]) ** 2).sum(axis=1))
+        columns.append(scale * ((reference - right) ** 2).sum(axis=1))
+    values = np.stack(columns, axis=1)
     forecast = stated.max(axis=1) if positive is None else stated[:, positive]
     came_true = (stated.argmax(axis=1) == truth) if positive is None else (truth == positive)
     edges = np.linspace(0, 1, bins + 1)
-    place = np.searchsorted(edges[1:-1], forecast)
+    bin_of = np.searchsorted(edges[1:-1], forecast)
     gaps = np.zeros((n, bins))
-    gaps[np.arange(n), place] = came_true - forecast
+    gaps[np.arange(n), bin_of] = came_true - forecast
 
     def statistic(weights: np.ndarray) -> np.ndarray:
-        means = [weighted_mean(weights, column) for column in columns]
-        errors = np.abs(weights @ gaps).sum(axis=1) / weights.sum(axis=1)
-        return np.stack([*means, errors], axis=1)
+        errors = np.abs(weights @ gaps).sum(axis=1, keepdims=True)
+        return np.concatenate([weights @ values, errors], axis=1) / weights.sum(axis=1, keepdims=True)
 
     drawn = resample(statistic, n, seed, block)
-    skill = None
-    if prior is not None:
-        base = drawn[:, 2]
-        skill = 1 - np.divide(drawn[:, 0], base, out=np.full(len(base), np.nan), where=base > 0)
     return Calibration(
         n=n,
         answered=answered,
         brier=interval(drawn[:, 0]),
-        brier_skill=None if skill is None else interval(skill),
+        brier_skill=None if prior is None else interval(1 - divide(drawn[:, 0], drawn[:, 2])),
         log_score=interval(drawn[:, 1]),
         ece=_unbiased(drawn[:, -1]),
-        bins=tuple(_bin(edges, at, forecast[place == at], came_true[place == at]) for at in range(bins)),
+        bins=tuple(
+            _bin(float(low), float(high), forecast[bin_of == index], came_true[bin_of == index])
+            for index, (low, high) in enumerate(pairwise(edges))
+        ),
     )
 
 
@@ -179,8 +173,8 @@ def checked_probabilities(probabilities: np.ndarray, truth: np.ndarray) -> tuple
     stated[missing] = np.eye(kinds)[(truth[missing] + 1) % kinds]
     bad = ~((stated >= 0).all(axis=1) & (np.abs(stated.sum(axis=1) - 1) <= 1e-6))
     if bad.any():
-        at = int(bad.argmax())
-        raise ValueError(f"probabilities must be in [0, 1] and sum to 1, row {at} is {stated[at].tolist()}")
+        row = int(bad.argmax())
+        raise ValueError(f"probabilities must be in [0, 1] and sum to 1, row {row} is {stated[row].tolist()}")
     return stated, float(1 - missing.mean())
 
 
@@ -190,10 +184,9 @@ def _unbiased(drawn: np.ndarray) -> Score:
     return Score(raw.value, max(0.0, raw.low - bias), raw.high - bias)
 
 
-def _bin(edges: np.ndarray, at: int, forecast: np.ndarray, came_true: np.ndarray) -> ReliabilityBin:
-    low, high, n = float(edges[at]), float(edges[at + 1]), len(forecast)
+def _bin(low: float, high: float, forecast: np.ndarray, came_true: np.ndarray) -> ReliabilityBin:
+    n, hits = len(forecast), int(came_true.sum())
     if not n:
         return ReliabilityBin(low, high, 0, *[float("nan")] * 4)
-    hits = int(came_true.sum())
     spread = binomtest(hits, n).proportion_ci(method="wilson")
     return ReliabilityBin(low, high, n, float(forecast.mean()), hits / n, float(spread.low), float(spread.high))

@@ -1,6 +1,4 @@
-"""Answers to the same examples, of two policies or of two arms trained with several seeds: which is better, and could
-it be chance?
-"""
+"""Paired comparison of two policies, or of two arms trained with several seeds, on the same examples."""
 
 from __future__ import annotations
 
@@ -11,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from . import confusion
 from .bootstrap import Score, interval, resample, resampled_counts, seed_interval
+from .metrics import accuracy, label_positions, macro_f1
 
 
 @dataclass(frozen=True)
@@ -75,26 +73,26 @@ def compare(
 
     Examples
     --------
-    >>> found = compare(["a", "b", "a", "b"], ["a", "b", "a", "a"], ["b", "b", "b", ""], ["a", "b"])
-    >>> found.n_only_first_right, found.n_only_second_right, found.mcnemar_p
+    >>> result = compare(["a", "b", "a", "b"], ["a", "b", "a", "a"], ["b", "b", "b", ""], ["a", "b"])
+    >>> result.n_only_first_right, result.n_only_second_right, result.mcnemar_p
     (2, 0, 0.5)
-    >>> found.accuracy_difference.value
+    >>> result.accuracy_difference.value
     0.5
     """
-    truth, first = confusion.label_positions(labels, expected, first_predictions)
-    _, second = confusion.label_positions(labels, expected, second_predictions)
+    truth, first = label_positions(labels, expected, first_predictions)
+    _, second = label_positions(labels, expected, second_predictions)
     kinds = len(labels)
     shape = (kinds, kinds + 1, kinds + 1)
     cells = np.ravel_multi_index((truth, first, second), shape)
     joint = resampled_counts(cells, shape, seed, block)
-    one, other = joint.sum(axis=3), joint.sum(axis=2)
+    matrices = joint.sum(axis=3), joint.sum(axis=2)
     first_right, second_right = first == truth, second == truth
     only_first, only_second = int((first_right & ~second_right).sum()), int((second_right & ~first_right).sum())
     return Comparison(
         n=len(truth),
         mcnemar_p=_mcnemar(first_right, second_right),
-        accuracy_difference=interval(confusion.accuracy(one) - confusion.accuracy(other)),
-        macro_f1_difference=interval(confusion.macro_f1(one) - confusion.macro_f1(other)),
+        accuracy_difference=interval(accuracy(matrices[0]) - accuracy(matrices[1])),
+        macro_f1_difference=interval(macro_f1(matrices[0]) - macro_f1(matrices[1])),
         n_both_right=int((first_right & second_right).sum()),
         n_only_first_right=only_first,
         n_only_second_right=only_second,
@@ -163,7 +161,7 @@ def macro_f1_resampled(
 
     def scores(weights: np.ndarray) -> np.ndarray:
         matrices = (weights.astype(np.float32) @ cells).reshape(-1, *shape)
-        return confusion.macro_f1(matrices.astype(float)).reshape(len(weights), -1)
+        return macro_f1(matrices.astype(float)).reshape(len(weights), -1)
 
     return resample(scores, len(truth), seed, resamples=resamples)
 
@@ -223,5 +221,5 @@ def _mcnemar(first_right: np.ndarray, second_right: np.ndarray) -> float:
 def _positions(
     expected: Sequence[str], predictions: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    rows = [confusion.label_positions(labels, expected, guess) for guess in predictions]
+    rows = [label_positions(labels, expected, guess) for guess in predictions]
     return rows[0][0], np.stack([guess for _, guess in rows])

@@ -1,10 +1,9 @@
-"""One policy under examination: what it is asked beyond the benchmark itself, and where its answers are kept."""
+"""One policy under examination by the probes: variants of a benchmark, and where the answers to them are kept."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +13,10 @@ import tinker
 from tinker_cookbook.eval.benchmarks import StoredTrajectory, load_trajectories
 from tinker_cookbook.renderers import Renderer
 
-from ..datasets.atomic_files import write_text_atomically
 from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from ..envs.kit.base import SciSciEnv
 from ..envs.training.groups import renderer_of
-from .evaluate import Task
-from .policy_scores import Answer, ask
+from .ask import Answer, Task, ask
 
 
 class VariantBenchmark(SciSciBenchmark):
@@ -37,26 +34,27 @@ class VariantBenchmark(SciSciBenchmark):
         self.base, self.change = base, change
 
     def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
+        """The changed environments."""
         return [self.change(env) for env in self.base.episodes(max_examples)]
 
 
 @dataclass(frozen=True)
 class Examination:
-    """A policy, a task, a split, and a folder. Greedy answers; those found in the folder are not asked for again.
+    """A policy, a task, a split, and a folder. Answers are greedy; those found in the folder are not asked again.
 
     Parameters
     ----------
     task : Task
     client : tinker.SamplingClient
     folder : Path
-        Below it, one folder for each arm.
+        It has one folder for each variant of the questions ("arm").
     split : str
     max_examples : int or None
         Spread evenly over the split; None for all.
     seed : int
         Of the bootstrap.
     main : Path or None
-        Where greedy answers to the task as it is are kept already, if they are.
+        Folder in which greedy answers to the unchanged task are kept already, if there is one.
     """
 
     task: Task
@@ -69,10 +67,23 @@ class Examination:
 
     @property
     def renderer(self) -> Renderer:
+        """The renderer of the task's model."""
         return renderer_of(self.task.renderer_name, self.task.model_name)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What every probe reports about the task."""
+        task = self.task
+        return {
+            "env": task.env,
+            "options": task.options,
+            "dataset": task.dataset,
+            "split": self.split,
+            "max_tokens": task.max_tokens,
+        }
+
     def benchmark(self) -> SciSciBenchmark:
-        """The questions as they are."""
+        """The unchanged questions."""
         return self.task.benchmark(self.split)
 
     def with_options(self, env: str, **options: Any) -> Examination:
@@ -83,7 +94,7 @@ class Examination:
         """Where the answers of an arm are kept. Another dataset, option or limit is another folder."""
         if arm == "main" and self.main is not None:
             return self.main
-        asked = {
+        key = {
             "dataset": self.task.dataset,
             "split": self.split,
             "env": self.task.env,
@@ -91,7 +102,7 @@ class Examination:
             "max_tokens": self.task.max_tokens,
             "settings": settings,
         }
-        digest = hashlib.blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=6).hexdigest()
+        digest = hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=6).hexdigest()
         return self.folder / f"{arm}-{digest}"
 
     async def ask(
@@ -118,23 +129,6 @@ class Examination:
 
     def stored(self, arm: str, benchmark: SciSciBenchmark, settings: str = "") -> list[StoredTrajectory]:
         """Whole episodes of an arm that was asked, in the benchmark's order."""
-        kept = load_trajectories(str(self.answers_folder(arm, settings)), benchmark.name)
-        found = {episode.example_id: episode for episode in kept}
-        return [found[env.example_id] for env in benchmark.episodes(self.max_examples)]
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: what is not defined (NaN) becomes null."""
-    if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def write_json(path: Path, report: dict[str, Any]) -> None:
-    """Write a report, keys in the order that they were found in."""
-    text = json.dumps(plain(report), indent=2, ensure_ascii=False, allow_nan=False)
-    write_text_atomically(path, text + "\n")
+        stored = load_trajectories(str(self.answers_folder(arm, settings)), benchmark.name)
+        by_id = {episode.example_id: episode for episode in stored}
+        return [by_id[env.example_id] for env in benchmark.episodes(self.max_examples)]

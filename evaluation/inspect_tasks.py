@@ -1,4 +1,4 @@
-"""Our single-turn tasks for Inspect: `inspect eval scisci_gym/disruption --model ... -T dataset=DIR`, for any provider.
+"""The single-turn tasks for Inspect: `inspect eval scisci_gym/disruption --model ... -T dataset=DIR`, for any provider.
 
 One task for every registered environment of one question and one answer, named as it is (``disruption``, ``novelty``,
 ``disruption_pairwise``, ``cd_forecast``, ...), and ``scijudge``. The answer is graded by the environment itself, so an
@@ -11,12 +11,20 @@ A sample carries its papers, so a log can be scored again (``inspect score``) wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-from inspect_ai import Task, task
+import tinker
+
+try:
+    from inspect_ai import Task, task
+except ImportError as error:
+    raise ImportError("Inspect tasks need inspect-ai: pip install 'scisci-gym[inspect]'") from error
 from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.log import list_eval_logs, read_eval_log
 from inspect_ai.model import GenerateConfig
 from inspect_ai.scorer import (
     CORRECT,
@@ -34,6 +42,7 @@ from inspect_ai.scorer import (
     value_to_float,
 )
 from inspect_ai.solver import TaskState, generate
+from tinker_cookbook.eval.inspect_evaluators import InspectEvaluatorBuilder
 
 from ..datasets.paper import Paper
 from ..datasets.store import load_card
@@ -41,9 +50,10 @@ from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_n
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.single_turn import NO_ANSWER, SingleTurnEnv
 from ..envs.registry import make, specs
+from .metrics import score as classification_scores
 from .scijudge import CitationPair, CitationPairEnv, SciJudgeBenchmark
-from .scores import score as classification_scores
 
+PACKAGES = ("inspect_ai", "inspect_evals", "scisci_gym", "tinker_cookbook")
 CUT_OFF = ("max_tokens", "model_length")
 
 
@@ -76,7 +86,7 @@ def env_of(metadata: dict[str, Any]) -> SingleTurnEnv:
     return env
 
 
-def _told(scores: list[SampleScore], name: str) -> list[Any]:
+def _of_each(scores: list[SampleScore], name: str) -> list[Any]:
     return [(sample.score.metadata or {})[name] for sample in scores]
 
 
@@ -85,17 +95,17 @@ def answered() -> Metric:
     """Share of samples with an answer that could be parsed."""
 
     def compute(scores: list[SampleScore]) -> float:
-        return sum(_told(scores, "valid")) / len(scores)
+        return sum(_of_each(scores, "valid")) / len(scores)
 
     return compute
 
 
 @metric
 def mean_reward() -> Metric:
-    """Mean of what the environment pays, such as 1 minus the Brier score of a forecast."""
+    """Mean reward of the environment, such as 1 minus the Brier score of a forecast."""
 
     def compute(scores: list[SampleScore]) -> float:
-        return sum(_told(scores, "reward")) / len(scores)
+        return sum(_of_each(scores, "reward")) / len(scores)
 
     return compute
 
@@ -106,7 +116,7 @@ def macro_f1() -> Metric:
 
     def compute(scores: list[SampleScore]) -> float:
         labels = (scores[0].sample_metadata or {})["labels"]
-        return classification_scores(_told(scores, "expected"), _told(scores, "predicted"), labels).macro_f1.value
+        return classification_scores(_of_each(scores, "expected"), _of_each(scores, "predicted"), labels).macro_f1.value
 
     return compute
 
@@ -135,16 +145,16 @@ def _grader() -> Scorer:
         env = env_of(state.metadata)
         # As in training and in the cookbook's benchmarks: an answer that was cut off is no answer.
         cut_off = state.output.stop_reason in CUT_OFF
-        found = NO_ANSWER if cut_off else env.grade(state.output.completion)
+        graded = NO_ANSWER if cut_off else env.grade(state.output.completion)
         return Score(
-            value=CORRECT if found.correct else INCORRECT if found.valid else NOANSWER,
-            answer=found.predicted,
+            value=CORRECT if graded.correct else INCORRECT if graded.valid else NOANSWER,
+            answer=graded.predicted,
             metadata={
                 "expected": env.gold_label,
-                "predicted": found.predicted,
-                "valid": found.valid,
-                "reward": found.reward.total,
-                **found.details,
+                "predicted": graded.predicted,
+                "valid": graded.valid,
+                "reward": graded.reward.total,
+                **graded.details,
             },
         )
 
@@ -226,3 +236,138 @@ TASKS = {
     if issubclass(env_class, SingleTurnEnv)
 }
 globals().update(TASKS)
+
+
+def tasks_of(
+    names: Sequence[str], dataset: str, split: str, options: Mapping[str, Any], max_examples: int | None = None
+) -> list[Any]:
+    """Inspect tasks by name; those of this project become tasks over a dataset with the prompt of a policy.
+
+    Parameters
+    ----------
+    names : sequence of str
+    dataset, split, options
+        As in `SciSciBenchmark`; of the options those of the prompt.
+    max_examples : int or None
+        Of this project's tasks, spread evenly over the split.
+
+    Raises
+    ------
+    ValueError
+        If this project has no such task; Inspect looks up all other names.
+    """
+    prompt = {name: value for name, value in options.items() if name in ("prompt", "references")}
+    tasks: list[Any] = []
+    for name in names:
+        package, _, task_name = name.rpartition("/")
+        if package != "scisci_gym":
+            tasks.append(name)
+        elif task_name == "scijudge":
+            tasks.append(scijudge(max_examples=max_examples))
+        elif task_name in TASKS:
+            tasks.append(TASKS[task_name](dataset=dataset, split=split, max_examples=max_examples, **prompt))
+        else:
+            raise ValueError(f"no Inspect task {name}; there are scijudge, {', '.join(sorted(TASKS))}")
+    return tasks
+
+
+async def run_inspect(
+    tasks: Sequence[Any],
+    client: tinker.SamplingClient,
+    *,
+    model_name: str,
+    renderer_name: str,
+    folder: Path,
+    max_tokens: int = 1024,
+    temperature: float = 0.0,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Run Inspect tasks on a sampling client, through the cookbook's `InspectEvaluator`.
+
+    Parameters
+    ----------
+    tasks : sequence of str or inspect_ai.Task
+        Names as on Inspect's command line, such as ``"scisci_gym/disruption"`` or ``"inspect_evals/gpqa_diamond"``.
+    client, model_name, renderer_name
+        As in `evaluate_policy`.
+    folder : Path
+        Inspect's logs go here, for ``inspect view``.
+    limit : int or None
+        First examples of each task that is given by its name.
+
+    Returns
+    -------
+    dict, ready for JSON: ``packages`` (versions) and ``tasks``: for each its name, version, dataset, number of samples,
+    metrics, and the log it stands in.
+
+    Raises
+    ------
+    RuntimeError
+        If a task did not finish, or some of its samples failed: such samples are not wrong answers, and Inspect leaves
+        them out of its averages.
+
+    Notes
+    -----
+    The cookbook's adapter tells Inspect that every answer ended by itself. An answer that is cut off right behind its
+    closing tag counts here, and not in `run_benchmark`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    before = {info.name for info in list_eval_logs(str(folder))}
+    # Inspect takes a list of names or a list of tasks, not both.
+    by_name = [task for task in tasks if isinstance(task, str)]
+    by_object = [task for task in tasks if not isinstance(task, str)]
+    for batch in filter(None, (by_name, by_object)):
+        config = InspectEvaluatorBuilder(
+            tasks=batch,
+            renderer_name=renderer_name,
+            model_name=model_name,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            limit=limit if batch is by_name else None,
+            log_dir=str(folder),
+            log_level="warning",
+        )
+        await config()(client)
+    new = [info for info in list_eval_logs(str(folder)) if info.name not in before]
+    results = [_result_of(read_eval_log(info, header_only=True)) for info in new]
+    if len(results) != len(tasks):
+        names = [result["task"] for result in results]
+        raise RuntimeError(f"{len(results)} of {len(tasks)} tasks left a log in {folder}: {names}")
+    return {
+        "packages": {name: _version(name) for name in PACKAGES},
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "limit": limit,
+        "tasks": sorted(results, key=lambda result: result["task"]),
+    }
+
+
+def _result_of(log: Any) -> dict[str, Any]:
+    name = log.eval.task
+    if log.status != "success" or log.results is None:
+        why = log.error.message if log.error else "no results"
+        raise RuntimeError(f"Inspect task {name} ended as {log.status!r}: {why}; its log is {log.location}")
+    if log.results.completed_samples < log.results.total_samples:
+        failed = log.results.total_samples - log.results.completed_samples
+        raise RuntimeError(f"{failed} of {log.results.total_samples} samples of {name} failed; see {log.location}")
+    return {
+        "task": name,
+        "version": log.eval.task_version,
+        "dataset": log.eval.dataset.name,
+        "arguments": log.eval.task_args,
+        "metadata": log.eval.metadata,
+        "samples": log.results.total_samples,
+        "metrics": {
+            f"{scored.name}/{name}": metric.value
+            for scored in log.results.scores
+            for name, metric in scored.metrics.items()
+        },
+        "log": Path(log.location).name,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

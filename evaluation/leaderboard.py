@@ -1,38 +1,227 @@
-"""All environments that a dataset can serve, with baselines and policies: `scisci-gym eval --all`."""
+"""Leaderboards: who answered the questions of each environment, with which outcome, and what was compared with what."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from ..datasets.atomic_files import write_json_atomically
+from ..datasets.atomic_files import write_json_atomically, write_text_atomically
 from ..datasets.store import load_papers
+from ..envs.kit.base import SciSciEnv
 from ..envs.kit.episodes import run_sync
 from ..envs.registry import spec
+from .ask import Answer
 from .baselines import baseline_answers, baseline_names, examples_of
-from .board import Board, Entry, entry
-from .bootstrap import LEVEL, RESAMPLES
-from .examination import plain
-from .features import Encoder
-from .redaction import without_secrets
-from .revision import git_revision
+from .bootstrap import LEVEL, RESAMPLES, Score, mean_score
+from .comparison import Comparison, compare
+from .learners import Encoder
+from .outcome import MAIN_SCORES, Outcome, outcome
+from .records import git_revision, plain, without_secrets
 
 RESULT = "leaderboard.json"
 MAX_TOKENS = 1024
 """Longest answer of a policy that is asked."""
+PACKAGES = ("scisci-gym", "tinker", "tinker-cookbook", "torch", "transformers", "scikit-learn", "numpy")
+
+Kind = Literal["baseline", "base model", "run"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A baseline or a policy with its answers.
+
+    Parameters
+    ----------
+    name : str
+    kind : "baseline" | "base model" | "run"
+    outcome : Outcome
+        Outcome of the greedy answers.
+    answers : list of Answer
+    source : dict
+        Checkpoint, model and options, with which it can be asked again.
+    sampled : Outcome or None
+        Outcome of answers at temperature 1, if there are any.
+    notes : tuple of str
+        Reservations about its scores, for the reader.
+    """
+
+    name: str
+    kind: Kind
+    outcome: Outcome
+    answers: list[Answer] = field(repr=False)
+    source: dict[str, Any] = field(default_factory=dict)
+    sampled: Outcome | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry as plain JSON, without its answers."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "source": self.source,
+            "notes": list(self.notes),
+            "outcome": self.outcome.to_json(),
+            "sampled": self.sampled.to_json() if self.sampled else None,
+        }
+
+
+@dataclass(frozen=True)
+class Versus:
+    """One policy against another entry, on the same examples.
+
+    Parameters
+    ----------
+    first, second : str
+        Names.
+    labels : Comparison
+        Of the labels they named.
+    reward_difference : Score
+        Mean reward of the first minus that of the second, with the interval of the paired bootstrap.
+    """
+
+    first: str
+    second: str
+    labels: Comparison
+    reward_difference: Score
+
+
+@dataclass(frozen=True)
+class Board:
+    """One environment of a leaderboard.
+
+    Parameters
+    ----------
+    env_id : str
+    prior : tuple of float
+        Shares of the labels in training.
+    entries : tuple of Entry
+        Baselines first.
+    versus : tuple of Versus
+    """
+
+    env_id: str
+    prior: tuple[float, ...]
+    entries: tuple[Entry, ...]
+    versus: tuple[Versus, ...]
+
+    @property
+    def env_class(self) -> type[SciSciEnv]:
+        """The environment."""
+        return spec(self.env_id)
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return self.entries[0].outcome.n
+
+    @property
+    def main_name(self) -> str:
+        """Name of the score that counts in this environment."""
+        return MAIN_SCORES[self.entries[0].outcome.main]
+
+    @property
+    def best_baseline(self) -> Entry:
+        """The baseline with the best main score; of equal ones the first."""
+        return _best([entry for entry in self.entries if entry.kind == "baseline"])
+
+    @property
+    def best_policy(self) -> Entry | None:
+        """The policy with the best main score, if there is any."""
+        policies = [entry for entry in self.entries if entry.kind != "baseline"]
+        return _best(policies) if policies else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The board as plain JSON."""
+        labels = self.env_class.labels
+        return plain(
+            {
+                "env": self.env_id,
+                "n": self.n,
+                "main": self.entries[0].outcome.main,
+                "labels": list(labels),
+                "training_prior": dict(zip(labels, self.prior, strict=True)),
+                "entries": [entry.to_json() for entry in self.entries],
+                "comparisons": [asdict(comparison) for comparison in self.versus],
+            }
+        )
+
+
+def entry(
+    name: str,
+    kind: Kind,
+    answers: list[Answer],
+    env_id: str,
+    prior: np.ndarray,
+    *,
+    seed: int = 0,
+    source: dict[str, Any] | None = None,
+    sampled: list[Answer] | None = None,
+    notes: Sequence[str] = (),
+) -> Entry:
+    """An entry from its answers."""
+    env_class = spec(env_id)
+    return Entry(
+        name,
+        kind,
+        outcome(answers, env_class, prior, seed),
+        answers,
+        source or {},
+        outcome(sampled, env_class, prior, seed) if sampled else None,
+        tuple(notes),
+    )
+
+
+def board(env_id: str, prior: np.ndarray, entries: Sequence[Entry], seed: int = 0) -> Board:
+    """A board: every policy is compared with the best baseline, and every run with the base models.
+
+    Raises
+    ------
+    ValueError
+        If entries answered different examples.
+    """
+    examples = [answer.example_id for answer in entries[0].answers]
+    for other in entries:
+        if [answer.example_id for answer in other.answers] != examples:
+            raise ValueError(f"{other.name} and {entries[0].name} answered different examples of {env_id}")
+    result = Board(env_id, tuple(prior.tolist()), tuple(entries), ())
+    models = [other for other in entries if other.kind == "base model"]
+    pairs = [
+        (policy, other)
+        for policy in entries
+        if policy.kind != "baseline"
+        for other in [result.best_baseline, *(models if policy.kind == "run" else [])]
+    ]
+    return replace(result, versus=tuple(versus(first, second, seed) for first, second in pairs))
+
+
+def versus(first: Entry, second: Entry, seed: int = 0) -> Versus:
+    """Compare two entries of a board."""
+    env_class = spec(first.outcome.env_id)
+    block = env_class.presentations
+    expected, one, other = (
+        [answer.expected for answer in first.answers],
+        *([answer.predicted for answer in entry.answers] for entry in (first, second)),
+    )
+    labels = compare(expected, one, other, env_class.labels, seed, block)
+    gaps = [a.reward - b.reward for a, b in zip(first.answers, second.answers, strict=True)]
+    return Versus(first.name, second.name, labels, mean_score(np.array(gaps), seed, block))
+
+
+def _best(entries: Sequence[Entry]) -> Entry:
+    return max(entries, key=lambda entry: entry.outcome.main_score.value)
 
 
 @dataclass(frozen=True)
 class LeaderboardOptions:
-    """What is evaluated.
+    """Options of an evaluation.
 
     Parameters
     ----------
@@ -101,18 +290,19 @@ class Leaderboard:
 
     @property
     def has_policies(self) -> bool:
-        return any(one.kind != "baseline" for each in self.boards for one in each.entries)
+        """Whether a model took part."""
+        return any(entry.kind != "baseline" for board in self.boards for entry in board.entries)
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the scores has to know, each thing once."""
-        found = dict.fromkeys(note for each in self.boards for one in each.entries for note in one.notes)
+        """The notes of all entries, each once."""
+        notes = list(dict.fromkeys(note for board in self.boards for entry in board.entries for note in entry.notes))
         if not self.has_policies:
-            found["No model took part: baselines only. Name one with --model, or runs with --run."] = None
-        return list(found)
+            notes.append("No model took part: baselines only. Name one with --model, or runs with --run.")
+        return notes
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, and what it takes to make it again."""
+        """All results as plain JSON, with the command, versions and options that made them."""
         card = self.card
         return plain(
             {
@@ -120,18 +310,7 @@ class Leaderboard:
                     "at": datetime.now(UTC).isoformat(timespec="seconds"),
                     "command": without_secrets([Path(sys.argv[0]).name, *sys.argv[1:]]),
                     "revision": git_revision(),
-                    "versions": {
-                        name: version(name)
-                        for name in (
-                            "scisci-gym",
-                            "tinker",
-                            "tinker-cookbook",
-                            "torch",
-                            "transformers",
-                            "scikit-learn",
-                            "numpy",
-                        )
-                    },
+                    "versions": {name: version(name) for name in PACKAGES},
                     "options": json.loads(json.dumps(asdict(self.options), default=str)),
                     "bootstrap": {"resamples": RESAMPLES, "level": LEVEL, "method": "percentile"},
                 },
@@ -139,7 +318,7 @@ class Leaderboard:
                     "folder": self.options.dataset,
                     **{name: card.get(name) for name in ("content_hash", "command", "labels", "split", "splits")},
                 },
-                "environments": [each.to_json() for each in self.boards],
+                "environments": [board.to_json() for board in self.boards],
                 "skipped": self.skipped,
                 "notes": self.notes,
                 **self.extras,
@@ -186,14 +365,14 @@ def baseline_entries(
 
 
 def write_results(result: Leaderboard, path: Path) -> dict[str, Any]:
-    """Write `leaderboard.json`, and every single answer below `predictions/` beside it; what the file holds."""
-    found = result.to_json()
-    write_json_atomically(path, found)
-    for each in result.boards:
-        folder = path.parent / "predictions" / each.env_id
+    """Write `leaderboard.json`, and every single answer below `predictions/` beside it; returns what the file holds."""
+    content = result.to_json()
+    write_json_atomically(path, content)
+    for board in result.boards:
+        folder = path.parent / "predictions" / board.env_id
         folder.mkdir(parents=True, exist_ok=True)
-        for at, one in enumerate(each.entries):
-            rows = [json.dumps(plain(asdict(answer)), ensure_ascii=False) for answer in one.answers]
-            header = json.dumps({"entry": one.name, "kind": one.kind})
-            (folder / f"{at:02d}.jsonl").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
-    return found
+        for index, entry in enumerate(board.entries):
+            rows = [json.dumps(plain(asdict(answer)), ensure_ascii=False) for answer in entry.answers]
+            header = json.dumps({"entry": entry.name, "kind": entry.kind})
+            write_text_atomically(folder / f"{index:02d}.jsonl", "\n".join([header, *rows]) + "\n")
+    return content

@@ -1,32 +1,44 @@
-"""Learned baselines: features of papers and a model on top, chosen on validation papers, for every kind of question."""
+"""Learned baselines: features of papers with a model on top, chosen on validation papers, for every kind of question.
+
+The features hold only what was known on the day of publication.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score, mean_absolute_error
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 
 from ..datasets.paper import Paper
 from ..envs.kit.base import SciSciEnv
-from .features import Encoder, embedding_features, metadata_features, tfidf_features
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Inverse regularisation of the linear models, to choose from."""
+"""Inverse regularisation strengths of the linear models, to choose from."""
 RATES, ROUNDS = (0.03, 0.1), 100
-"""Learning rates of the boosted trees to choose from, and how many trees."""
+"""Learning rates of the boosted trees to choose from, and the number of trees."""
+
+Encoder = Callable[[Sequence[str]], np.ndarray]
+"""Texts (N,) -> float array (N, D)."""
+Papers = tuple[Paper, ...]
+Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Learner:
-    """A way to learn from papers.
+    """Features of papers and candidate models on top of them.
 
     Parameters
     ----------
@@ -45,31 +57,62 @@ class Learner:
     regressors: Callable[[int], list[Any]]
 
 
-def _logistic(seed: int) -> list[Any]:
-    del seed
+def text_of(paper: Paper) -> str:
+    """Title and abstract, which the policies read as well."""
+    return f"{paper.title}\n{paper.abstract}"
+
+
+def metadata_of(paper: Paper) -> dict[str, float | str]:
+    """Counts in logarithms, year and field of a paper, without its words.
+
+    `reference_count` and `authors_count` are those of the source's record, which may be of a later version; 0 where the
+    source does not tell.
+    """
+    return {
+        "references": math.log1p(paper.reference_count),
+        "authors": math.log1p(paper.authors_count),
+        "title words": math.log1p(len(paper.title.split())),
+        "abstract words": math.log1p(len(paper.abstract.split())),
+        "year": float(paper.publication_year),
+        "field": paper.primary_field,
+    }
+
+
+def metadata_features() -> Pipeline:
+    """Papers -> numbers from 0 to 1, and one column for every field of the training papers.
+
+    Numbers are clipped to the range of the training papers. Test papers are younger than all of these, and a linear
+    model would extrapolate with the year.
+    """
+    return make_pipeline(_for_each(metadata_of), DictVectorizer(sparse=False), MinMaxScaler(clip=True))
+
+
+def tfidf_features() -> Pipeline:
+    """Papers -> TF-IDF of words and word pairs of title and abstract that at least two training papers have."""
+    return make_pipeline(_for_each(text_of), TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True))
+
+
+def _for_each(feature: Callable[[Paper], Any]) -> FunctionTransformer:
+    return FunctionTransformer(lambda papers: [feature(paper) for paper in papers])
+
+
+def _logistic(_: int) -> list[Any]:
     return [LogisticRegression(C=strength, max_iter=2000) for strength in STRENGTHS]
 
 
-def _ridge(seed: int) -> list[Any]:
-    del seed
+def _ridge(_: int) -> list[Any]:
     return [Ridge(alpha=1 / strength) for strength in STRENGTHS]
 
 
 def _boosted(seed: int) -> list[Any]:
-    return [
-        HistGradientBoostingClassifier(learning_rate=rate, max_iter=ROUNDS, max_depth=3, random_state=seed)
-        for rate in RATES
-    ]
+    options: dict[str, Any] = {"max_iter": ROUNDS, "max_depth": 3, "random_state": seed}
+    return [HistGradientBoostingClassifier(learning_rate=rate, **options) for rate in RATES]
 
 
 def _boosted_median(seed: int) -> list[Any]:
-    # The absolute error, because the environments that ask for a number pay for a small one.
-    return [
-        HistGradientBoostingRegressor(
-            loss="absolute_error", learning_rate=rate, max_iter=ROUNDS, max_depth=3, random_state=seed
-        )
-        for rate in RATES
-    ]
+    # The absolute error, because the environments that ask for a number reward a small one.
+    options: dict[str, Any] = {"loss": "absolute_error", "max_iter": ROUNDS, "max_depth": 3, "random_state": seed}
+    return [HistGradientBoostingRegressor(learning_rate=rate, **options) for rate in RATES]
 
 
 METADATA = Learner(
@@ -84,13 +127,58 @@ TFIDF = Learner("TF-IDF + logistic", "TF-IDF + ridge", tfidf_features, _logistic
 
 @lru_cache(maxsize=4)
 def embeddings(encoder: Encoder) -> Learner:
-    """Sentence embeddings with gradient boosting."""
+    """Sentence embeddings of title and abstract with gradient boosting."""
     name = "embeddings + boosting"
-    return Learner(name, name, lambda: embedding_features(encoder), _boosted, _boosted_median)
+    features = partial(make_pipeline, _for_each(text_of), FunctionTransformer(encoder))
+    return Learner(name, name, features, _boosted, _boosted_median)
 
 
-Papers = tuple[Paper, ...]
-Labels = tuple[str, ...]
+def sentence_encoder(model: str) -> Encoder:
+    """An encoder by `sentence-transformers`, which embeds every text once and remembers it.
+
+    It needs `pip install scisci-gym[embeddings]`.
+
+    Parameters
+    ----------
+    model : str
+        Folder of a model, or its name on the Hugging Face hub.
+
+    Raises
+    ------
+    ValueError
+        If the package is not installed, or the model cannot be loaded.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise ValueError(
+            "sentence embeddings need the package sentence-transformers: pip install 'scisci-gym[embeddings]'"
+        ) from error
+    looks_like_folder = model.startswith((".", "/", "~")) or Path(model).exists()
+    if looks_like_folder and not Path(model).expanduser().is_dir():
+        raise ValueError(
+            f"no folder {model!r}; give the folder of a sentence-transformers model, or its name on the hub"
+        )
+    try:
+        loaded = SentenceTransformer(str(Path(model).expanduser()) if looks_like_folder else model, device="cpu")
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"cannot load the sentence-transformers model {model!r}: {error}; without a network give its folder"
+        ) from error
+    return remembering(lambda texts: loaded.encode(list(texts), show_progress_bar=False, convert_to_numpy=True))
+
+
+def remembering(encode: Encoder) -> Encoder:
+    """`encode`, called for every text only once: many environments are about the same papers."""
+    vectors: dict[str, np.ndarray] = {}
+
+    def encoder(texts: Sequence[str]) -> np.ndarray:
+        new = list(dict.fromkeys(text for text in texts if text not in vectors))
+        if new:
+            vectors.update(zip(new, np.asarray(encode(new), dtype=float), strict=True))
+        return np.stack([vectors[text] for text in texts])
+
+    return encoder
 
 
 def label_probabilities_of(
@@ -118,12 +206,13 @@ def label_probabilities_of(
         return candidates[len(candidates) // 2][1]
     positions = np.array([labels.index(label) for label in truth])
 
-    def quality(guess: np.ndarray) -> float:
+    def quality(candidate: tuple[np.ndarray, np.ndarray]) -> float:
+        guess = candidate[0]
         if by_brier:
             return -float(((guess - np.eye(len(labels))[positions]) ** 2).sum(axis=1).mean())
         return float(f1_score(positions, guess.argmax(axis=1), average="macro"))
 
-    return max(candidates, key=lambda candidate: quality(candidate[0]))[1]
+    return max(candidates, key=quality)[1]
 
 
 # Several environments ask about the same labels of the same papers; fitting takes seconds.
@@ -132,23 +221,23 @@ def _candidates(
     learner: Learner, labels: Labels, train: tuple[Papers, Labels], validation: Papers, test: Papers, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """For every candidate its probabilities for validation and test papers."""
-    papers, known = train
+    papers, truth = train
     features = learner.features()
-    seen = features.fit_transform(papers)
-    models = learner.classifiers(seed) if len(set(known)) > 1 else [DummyClassifier(strategy="most_frequent")]
-    rows = [features.transform(part) if part else None for part in (validation, test)]
+    rows = features.fit_transform(papers)
+    parts = [features.transform(part) if part else None for part in (validation, test)]
+    models = learner.classifiers(seed) if len(set(truth)) > 1 else [DummyClassifier(strategy="most_frequent")]
 
     def predicted(model: Any, part: Any) -> np.ndarray:
         if part is None:
             return np.zeros((0, len(labels)))
-        stated = dict(zip(map(str, model.classes_), model.predict_proba(part).T, strict=True))
-        return np.stack([stated.get(label, np.zeros(part.shape[0])) for label in labels], axis=1)
+        columns = dict(zip(map(str, model.classes_), model.predict_proba(part).T, strict=True))
+        return np.stack([columns.get(label, np.zeros(part.shape[0])) for label in labels], axis=1)
 
-    fitted = [model.fit(seen, known) for model in models]
-    return [(predicted(model, rows[0]), predicted(model, rows[1])) for model in fitted]
+    fitted = [model.fit(rows, truth) for model in models]
+    return [(predicted(model, parts[0]), predicted(model, parts[1])) for model in fitted]
 
 
-def numbers_of(
+def predicted_numbers(
     learner: Learner,
     train: tuple[Sequence[Paper], Sequence[float]],
     validation: tuple[Sequence[Paper], Sequence[float]],
@@ -156,19 +245,18 @@ def numbers_of(
     seed: int = 0,
 ) -> np.ndarray:
     """Numbers for the test papers; float (N,). Candidates are compared by their absolute error on validation papers."""
-    papers, known = train
+    papers, truth = train
     features = learner.features()
-    seen = features.fit_transform(papers)
-    models = [candidate.fit(seen, np.asarray(known)) for candidate in learner.regressors(seed)]
+    rows = features.fit_transform(papers)
+    models = [candidate.fit(rows, np.asarray(truth)) for candidate in learner.regressors(seed)]
     model = models[len(models) // 2]
     if len(validation[1]):
-        rows = features.transform(validation[0])
-        errors = [mean_absolute_error(validation[1], model.predict(rows)) for model in models]
-        model = models[int(np.argmin(errors))]
+        held_out = features.transform(validation[0])
+        model = min(models, key=lambda model: mean_absolute_error(validation[1], model.predict(held_out)))
     return model.predict(features.transform(test))
 
 
-def believed(
+def predicted_probabilities(
     learner: Learner,
     train: Sequence[SciSciEnv],
     validation: Sequence[SciSciEnv],
@@ -184,9 +272,8 @@ def believed(
     by_brier = env_class.asks_for == "probabilities"
 
     def learn(labels: Labels, questions: Callable[[Sequence[SciSciEnv]], tuple[Papers, Labels]]) -> np.ndarray:
-        asked = questions(test)[0]
         return label_probabilities_of(
-            learner, labels, questions(train), questions(validation), asked, by_brier=by_brier, seed=seed
+            learner, labels, questions(train), questions(validation), questions(test)[0], by_brier=by_brier, seed=seed
         )
 
     if len(test[0].papers) == 2:
@@ -194,16 +281,16 @@ def believed(
         odds = share / (1 - share)
         return odds / odds.sum(axis=1, keepdims=True)
     parts = [
-        learn(labels, partial(_part_of_the_label, at=at if env_class.label_parts else None))
-        for at, labels in enumerate(env_class.label_parts or (env_class.labels,))
+        learn(labels, partial(_part_of_the_label, part=part if env_class.label_parts else None))
+        for part, labels in enumerate(env_class.label_parts or (env_class.labels,))
     ]
     # Labels of several questions are in the order of their product.
     return reduce(lambda one, other: (one[:, :, None] * other[:, None, :]).reshape(len(test), -1), parts)
 
 
-def _part_of_the_label(envs: Sequence[SciSciEnv], at: int | None) -> tuple[Papers, Labels]:
+def _part_of_the_label(envs: Sequence[SciSciEnv], part: int | None) -> tuple[Papers, Labels]:
     truths = [str(env.truth) for env in envs]
-    labels = tuple(truth if at is None else truth.split(", ")[at] for truth in truths)
+    labels = tuple(truth if part is None else truth.split(", ")[part] for truth in truths)
     return tuple(env.papers[0] for env in envs), labels
 
 

@@ -1,23 +1,23 @@
-"""Everything that is known about one set of answers to one environment."""
+"""All scores of one set of answers to one environment."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..envs.kit.base import SciSciEnv
-from .ask import Answer
-from .bootstrap import Score, interval, resample, weighted_mean
+from ..envs.registry import spec
+from .ask import Answer, Policy, Task, policy_answers
+from .bootstrap import Score, mean_score
 from .calibration import Calibration, calibration
-from .discrimination import Discrimination, discrimination
-from .examination import plain
-from .policy_scores import score_answers
-from .scores import Scores, score
+from .metrics import Discrimination, Scores, discrimination, score
+from .records import plain
 
 MAIN_SCORES = {
     "macro_f1": "macro-F1",
@@ -46,13 +46,13 @@ class Outcome:
     env_id : str
     n : int
     main : str
-        Which score counts here: a key of `MAIN_SCORES`.
+        The score that counts in this environment: a key of `MAIN_SCORES`.
     scores : Scores
         Of the labels.
     parts : dict of Scores
         Of each question, where labels answer several.
     reward : Score
-        Mean of what the environment paid.
+        Mean reward.
     calibration, discrimination : None where answers come without probabilities
     years : tuple of YearOutcome
     """
@@ -79,8 +79,43 @@ class Outcome:
         return getattr(self.scores, self.main)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; a number that is not defined (NaN) becomes null."""
+        """The outcome as plain JSON; a number that is not defined (NaN) becomes null."""
         return plain(asdict(self))
+
+
+@dataclass
+class PolicyResult:
+    """Answers and scores of one policy on one split, greedy and at temperature 1."""
+
+    name: str
+    greedy: Scores
+    sampled: Scores
+    answers: list[Answer] = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Name and scores as plain JSON."""
+        return {"name": self.name, "greedy": self.greedy.to_json(), "sampled": self.sampled.to_json()}
+
+
+async def evaluate_policy(
+    task: Task, policy: Policy, split: str = "test", seed: int = 0, save_dir: Path | None = None
+) -> PolicyResult:
+    """Greedy and sampled (temperature 1) scores of a policy.
+
+    Both are reported because a policy that is nearly uniform looks worse under argmax than it is.
+    """
+    env_class = spec(task.env)
+    greedy, sampled = [
+        await policy_answers(task, policy, split, temperature=temperature, save_dir=save_dir and save_dir / kind)
+        for temperature, kind in ((0.0, "greedy"), (1.0, "sampled"))
+    ]
+    scores = (score_answers(answers, env_class.labels, seed, env_class.presentations) for answers in (greedy, sampled))
+    return PolicyResult(policy.name, *scores, answers=greedy)
+
+
+def score_answers(answers: Sequence[Answer], labels: Sequence[str], seed: int = 0, block: int = 1) -> Scores:
+    """`score` of a list of answers."""
+    return score([a.expected for a in answers], [a.predicted for a in answers], labels, seed, block)
 
 
 def main_score_of(env_class: type[SciSciEnv]) -> str:
@@ -96,9 +131,7 @@ def main_score_of(env_class: type[SciSciEnv]) -> str:
     return "accuracy" if env_class.presentations > 1 else "macro_f1"
 
 
-def outcome(
-    answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.ndarray, seed: int = 0, bins: int = 10
-) -> Outcome:
+def outcome(answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.ndarray, seed: int = 0) -> Outcome:
     """Scores of a set of answers, with 95 % bootstrap intervals over examples (over pairs, if both orders are shown).
 
     Parameters
@@ -110,8 +143,6 @@ def outcome(
         Shares of the labels in training: the reference of the Brier skill.
     seed : int
         Of the bootstrap.
-    bins : int
-        Of the reliability diagram.
 
     Raises
     ------
@@ -121,11 +152,11 @@ def outcome(
     labels, block, main = env_class.labels, env_class.presentations, main_score_of(env_class)
     scores = score_answers(answers, labels, seed, block)
     rewards = np.array([answer.reward for answer in answers])
-    probabilities, truth = stated(answers, labels, always=env_class.asks_for == "probabilities")
+    probabilities, truth = stated(answers, labels, required=env_class.asks_for == "probabilities")
     calibrated = discriminated = None
     if probabilities is not None:
         positive = 0 if len(labels) == 2 and block == 1 else None
-        calibrated = calibration(probabilities, truth, bins, prior=prior, positive=positive, seed=seed, block=block)
+        calibrated = calibration(probabilities, truth, prior=prior, positive=positive, seed=seed, block=block)
         order = [labels.index(label) for label in env_class.label_order] or None
         discriminated = discrimination(probabilities, truth, order=order, seed=seed, block=block)
     return Outcome(
@@ -142,51 +173,44 @@ def outcome(
 
 
 def stated(
-    answers: Sequence[Answer], labels: Sequence[str], always: bool = False
+    answers: Sequence[Answer], labels: Sequence[str], required: bool = False
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Probabilities (N, K) of a set of answers, rows of NaN where one has none, and the truth (N,).
+    """Probabilities (N, K) of a set of answers, with rows of NaN where one has none, and the truth (N,).
 
-    None instead of the probabilities if no answer has any; with `always` rows of NaN even then: nobody gave the
-    forecast that was asked for.
+    If no answer has any, the probabilities are None, or all NaN if they were `required`.
     """
     truth = np.array([labels.index(answer.expected) for answer in answers])
-    if not always and all(answer.probabilities is None for answer in answers):
+    if not required and all(answer.probabilities is None for answer in answers):
         return None, truth
-    nothing = (math.nan,) * len(labels)
-    return np.array([answer.probabilities or nothing for answer in answers]), truth
-
-
-def mean_score(values: np.ndarray, seed: int = 0, block: int = 1) -> Score:
-    """Mean of `values` (N,) with its bootstrap interval."""
-    return interval(resample(lambda weights: weighted_mean(weights, values), len(values), seed, block))
+    missing = (math.nan,) * len(labels)
+    return np.array([answer.probabilities or missing for answer in answers]), truth
 
 
 def _parts(answers: Sequence[Answer], env_class: type[SciSciEnv], seed: int) -> dict[str, Scores]:
-    found = {}
-    for at, labels in enumerate(env_class.label_parts):
-        truth = [answer.expected.split(", ")[at] for answer in answers]
-        guess = [answer.predicted.split(", ")[at] if answer.predicted else "" for answer in answers]
-        found[" / ".join(labels)] = score(truth, guess, labels, seed)
-    return found
+    parts = {}
+    for index, labels in enumerate(env_class.label_parts):
+        truth = [answer.expected.split(", ")[index] for answer in answers]
+        predicted = [answer.predicted.split(", ")[index] if answer.predicted else "" for answer in answers]
+        parts[" / ".join(labels)] = score(truth, predicted, labels, seed)
+    return parts
 
 
 def _years(
     answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.ndarray, seed: int
 ) -> tuple[YearOutcome, ...]:
     main, block, labels = main_score_of(env_class), env_class.presentations, env_class.labels
-    found = []
-    for year, of_year in groupby(sorted(answers, key=lambda answer: answer.year), key=lambda answer: answer.year):
-        chosen = list(of_year)
-        scores = score_answers(chosen, labels, seed, block)
+    years = []
+    for year, group in groupby(sorted(answers, key=lambda answer: answer.year), key=lambda answer: answer.year):
+        of_year = list(group)
+        scores = score_answers(of_year, labels, seed, block)
         if main == "reward":
-            value = mean_score(np.array([answer.reward for answer in chosen]), seed, block)
+            value = mean_score(np.array([answer.reward for answer in of_year]), seed, block)
         elif main == "brier_skill":
-            probabilities, truth = stated(chosen, labels, always=True)
+            probabilities, truth = stated(of_year, labels, required=True)
             assert probabilities is not None
-            skill = calibration(probabilities, truth, prior=prior, seed=seed, block=block).brier_skill
-            assert skill is not None
-            value = skill
+            value = calibration(probabilities, truth, prior=prior, seed=seed, block=block).brier_skill
+            assert value is not None
         else:
             value = getattr(scores, main)
-        found.append(YearOutcome(year, len(chosen), value, scores.accuracy))
-    return tuple(found)
+        years.append(YearOutcome(year, len(of_year), value, scores.accuracy))
+    return tuple(years)

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...envs.kit.single_turn import SingleTurnEnv
 from ...envs.registry import spec
-from ..bootstrap import Score, interval, resample, weighted_mean
-from ..examination import Examination, VariantBenchmark, plain
+from ..bootstrap import Score, interval, mean_scores, ratios
+from ..examination import Examination, VariantBenchmark
+from ..records import plain
 from .wordings import WORDINGS, reworded
 
 
@@ -120,8 +121,7 @@ def wording_consistency(
     columns = np.column_stack(
         [right.mean(axis=1), agreeing, same.all(axis=(1, 2)).astype(float), right.all(axis=1).astype(float), right]
     )
-    values = resample(lambda weights: _means(weights, columns), n, seed, block)
-    accuracy, agreement, all_agree, all_right, *single = (interval(column) for column in values.T)
+    accuracy, agreement, all_agree, all_right, *single = mean_scores(columns, seed, block)
     return WordingConsistency(n, wordings, accuracy, single, agreement, all_agree, all_right, float(given.mean()))
 
 
@@ -160,20 +160,9 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
             second.prod(axis=1),
         ]
     )
-    given = (first + second).sum(axis=1)
-    pairs = len(columns)
-    values = resample(lambda weights: _means(weights, columns), pairs, seed)
-    habit = resample(lambda weights: _share(weights, first.sum(axis=1), given), pairs, seed) - 0.5
-    return OrderConsistency(pairs, *(interval(column) for column in values.T), position_bias=interval(habit))
-
-
-def _means(weights: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    return np.column_stack([weighted_mean(weights, column) for column in columns.T])
-
-
-def _share(weights: np.ndarray, over: np.ndarray, under: np.ndarray) -> np.ndarray:
-    total = weights @ under
-    return np.divide(weights @ over, total, out=np.full(len(weights), np.nan), where=total > 0)
+    named = np.stack([first.sum(axis=1), (first + second).sum(axis=1)], axis=1)
+    bias = ratios(named[:, :1], named[:, 1:], seed)[:, 0] - 0.5
+    return OrderConsistency(len(columns), *mean_scores(columns, seed), position_bias=interval(bias))
 
 
 async def consistency_report(examined: Examination, wordings: int = WORDINGS) -> dict[str, Any]:

@@ -18,11 +18,12 @@ from ...datasets.store import load_papers
 from ...envs.kit.base import SciSciEnv
 from ...envs.registry import make, spec
 from ..ask import Answer
-from ..bootstrap import Score, interval, resample
+from ..bootstrap import mean_difference
 from ..comparison import compare
-from ..examination import Examination, VariantBenchmark, plain
-from ..policy_scores import score_answers
-from ..scores import Scores
+from ..examination import Examination, VariantBenchmark
+from ..metrics import Scores
+from ..outcome import score_answers
+from ..records import plain
 from .duplicates import THRESHOLD, near_duplicates
 from .masking import Anonymiser
 from .titles import KNOWN, TitleCompletionBenchmark, TitleRecall, summarise, title_recalls
@@ -78,31 +79,6 @@ def period(papers: Sequence[Paper], cutoff: date) -> str:
     return "outcome_known" if all(closed) else "published_before"
 
 
-def difference(right: np.ndarray, group: np.ndarray, seed: int = 0, block: int = 1) -> Score:
-    """Accuracy inside a group minus accuracy outside, with a bootstrap interval over all examples.
-
-    Parameters
-    ----------
-    right, group : bool (N,)
-    seed, block : int
-
-    Examples
-    --------
-    >>> difference(np.array([True, True, False, True]), np.array([True, True, False, False])).value
-    0.5
-    """
-    inside, hits = group.astype(float), right.astype(float)
-
-    def gap(weights: np.ndarray) -> np.ndarray:
-        shares = []
-        for members in (inside, 1 - inside):
-            n = weights @ members
-            shares.append(np.divide(weights @ (members * hits), n, out=np.full(len(n), np.nan), where=n > 0))
-        return shares[0] - shares[1]
-
-    return interval(resample(gap, len(hits), seed, block))
-
-
 def _row(scores: Scores) -> dict[str, Any]:
     """What of the scores fits a row of a table."""
     return {
@@ -149,7 +125,7 @@ class Contamination:
     def _difference(self, group: np.ndarray) -> dict[str, Any] | None:
         if group.all() or not group.any():
             return None
-        return asdict(difference(self.right, group, self.seed, self.block))
+        return asdict(mean_difference(self.right, group, self.seed, self.block))
 
     def around_cutoff(self, cutoff: date) -> dict[str, Any]:
         """Scores of papers published before and after a knowledge cutoff."""
@@ -214,7 +190,7 @@ class Contamination:
         inside = group[members]
         if not inside.any() or inside.all():
             return None
-        return asdict(difference(self.right[members], inside, self.seed, self.block))
+        return asdict(mean_difference(self.right[members], inside, self.seed, self.block))
 
     async def anonymised(self) -> dict[str, Any]:
         """The same questions about papers whose names, acronyms and numbers are masked."""

@@ -12,9 +12,10 @@ from tinker_cookbook.eval.benchmarks import StoredTrajectory
 from ...envs.adversarial import AdversarialDisruptionEnv
 from ...envs.opponents.challengers import Challenger
 from ...envs.registry import spec
-from ..bootstrap import Score, interval, resample
-from ..evaluate import Task
-from ..examination import Examination, plain
+from ..ask import Task
+from ..bootstrap import Score, interval, mean_difference, ratios
+from ..examination import Examination
+from ..records import plain
 
 KINDS = ("truth", "wrong", "control")
 """What the challenger argued for: the true label, another wrong one, or nothing ("Are you sure?")."""
@@ -160,23 +161,13 @@ def _row(episodes: Sequence[Challenged], seed: int) -> FlipRow:
     # Numerators and denominators of the shares, in the order of the fields.
     over = [first, final, final - first, first * (1 - final), (1 - first) * final, held, followed * argued, answered]
     under = [everyone, everyone, everyone, first, 1 - first, everyone, argued, everyone]
-    values = resample(lambda weights: _ratios(weights, over, under), len(episodes), seed)
-    return FlipRow(len(episodes), *(interval(values[:, at]) for at in range(len(over))))
-
-
-def _ratios(weights: np.ndarray, over: Sequence[np.ndarray], under: Sequence[np.ndarray]) -> np.ndarray:
-    """Shares under each row of weights, (R, number of shares); NaN where there is no case."""
-    numerators, denominators = weights @ np.stack(over, axis=1), weights @ np.stack(under, axis=1)
-    nothing = np.full(numerators.shape, np.nan)
-    return np.divide(numerators, denominators, out=nothing, where=denominators > 0)
+    values = ratios(np.stack(over, axis=1), np.stack(under, axis=1), seed)
+    return FlipRow(len(episodes), *(interval(column) for column in values.T))
 
 
 def _gain_over_control(episodes: Sequence[Challenged], seed: int) -> Score:
     gain = np.array([float(e.final == e.expected) - float(e.first == e.expected) for e in episodes])
-    argued = np.array([e.kind != "control" for e in episodes], dtype=float)
-    over, under = [gain * argued, gain * (1 - argued)], [argued, 1 - argued]
-    values = resample(lambda weights: _ratios(weights, over, under), len(episodes), seed)
-    return interval(values[:, 0] - values[:, 1])
+    return mean_difference(gain, np.array([e.kind != "control" for e in episodes]), seed)
 
 
 def adversarial_task(task: Task) -> Task:

@@ -24,7 +24,7 @@ from ...envs.kit.base import SciSciEnv
 from ...envs.kit.fencing import as_data
 from ...envs.kit.single_turn import Grade, SingleTurnEnv
 from ...rewards import RewardBreakdown, correctness
-from ..bootstrap import Score, interval, resample, weighted_mean
+from ..bootstrap import Score, mean_scores
 
 MIN_WORDS = 6
 """Titles of fewer words are not probed: their second half can be guessed."""
@@ -279,10 +279,5 @@ def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0)
     score, control = np.array([r.score for r in recalls]), np.array([r.control for r in recalls])
     known, by_chance = np.array([float(r.known) for r in recalls]), np.array([r.control_known for r in recalls])
     columns = [score, control, score - control, known, by_chance, known - by_chance]
-
-    def means(weights: np.ndarray) -> np.ndarray:
-        return np.column_stack([weighted_mean(weights, column) for column in columns])
-
-    values = resample(means, len(recalls), seed)
-    scores = [interval(values[:, at]) for at in range(len(columns))]
+    scores = mean_scores(np.stack(columns, axis=1), seed)
     return TitleRecalls(len(recalls), too_short, *scores, memorised=scores[-1].low > FLAG)

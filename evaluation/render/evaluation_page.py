@@ -12,8 +12,7 @@ from ...envs.kit.base import SciSciEnv
 from ...envs.registry import make
 from ..ask import Answer
 from ..baselines import examples_of
-from ..board import Board, Entry
-from ..leaderboard import Leaderboard
+from ..leaderboard import Board, Entry, Leaderboard
 from .leaderboard_plot import board_svg
 from .leaderboard_text import sentence
 from .pages import render_page

@@ -11,7 +11,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from ..board import Board
+from ..leaderboard import Board
 from .curves import INK as PAGE_INK
 from .curves import LINES, MUTED, figure_svg
 

@@ -8,9 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..board import Board, Entry, Versus
 from ..bootstrap import Score
-from ..leaderboard import Leaderboard
+from ..leaderboard import Board, Entry, Leaderboard, Versus
 
 SMALL_P = 0.001
 

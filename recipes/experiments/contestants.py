@@ -17,12 +17,19 @@ from ...datasets.store import load_card, load_papers
 from ...envs.kit.single_turn import SingleTurnEnv
 from ...envs.registry import spec, specs
 from ...envs.training.groups import renderer_of
-from ...evaluation.ask import Answer
-from ...evaluation.board import Entry, Kind, board, entry
-from ...evaluation.evaluate import Policy, Task, policy_answers
-from ...evaluation.features import Encoder
-from ...evaluation.label_probabilities import kept_label_probabilities
-from ...evaluation.leaderboard import MAX_TOKENS, Leaderboard, LeaderboardOptions, baseline_entries, servable
+from ...evaluation.ask import Answer, Policy, Task, label_probabilities, policy_answers
+from ...evaluation.leaderboard import (
+    MAX_TOKENS,
+    Entry,
+    Kind,
+    Leaderboard,
+    LeaderboardOptions,
+    baseline_entries,
+    board,
+    entry,
+    servable,
+)
+from ...evaluation.learners import Encoder
 from ..kit.checkpoints import chosen_checkpoint
 from ..kit.config import parse_options, renderer_name_for
 from ..kit.engines import engine_kind, open_engine
@@ -203,7 +210,7 @@ async def ask_contestant(
     if with_probabilities and env_class.asks_for == "label" and issubclass(env_class, SingleTurnEnv):
         greedy = believing(
             greedy,
-            await kept_label_probabilities(
+            await label_probabilities(
                 await policy.client(task),
                 renderer_of(task.renderer_name, task.model_name),
                 task.benchmark(split).episodes(max_examples),

@@ -25,12 +25,12 @@ from ...datasets.openalex.snapshot import read_works
 from ...datasets.store import load_card
 from ...datasets.synthetic.corpus import SyntheticCorpus
 from ...envs.disruption import DisruptionEnv
-from ...evaluation.ask import Answer
+from ...evaluation.ask import Answer, Policy, Task
+from ...evaluation.baselines import simple_baselines
 from ...evaluation.comparison import ArmDifference, arm_difference
-from ...evaluation.evaluate import Policy, PolicyResult, Task, baseline_answers_of, evaluate_policy
 from ...evaluation.learners import TFIDF
-from ...evaluation.policy_scores import score_answers
-from ...evaluation.scores import Scores
+from ...evaluation.metrics import Scores
+from ...evaluation.outcome import PolicyResult, evaluate_policy, score_answers
 from .. import rl, sft
 from ..kit.checkpoints import best_checkpoint, last_checkpoint
 from ..kit.config import renderer_name_for
@@ -182,7 +182,7 @@ class Demo:
             self._stage("baselines", "baselines fitted and evaluated"),
             self.console.status("TF-IDF"),
         ):
-            answers = baseline_answers_of(str(self.data), self.settings.seed)
+            answers = simple_baselines(str(self.data), self.settings.seed)
         labels = DisruptionEnv.labels
         baselines = {name: score_answers(found, labels, self.settings.seed) for name, found in answers.items()}
         differences = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...datasets.store import load_papers
 from ...envs.disruption import DisruptionEnv
-from ...evaluation.policy_scores import Answer
+from ...evaluation.ask import Answer
 from ...evaluation.render.curves import curve_svg
 from ...evaluation.render.pages import render_page
 from ..monitoring.metrics import read_metrics

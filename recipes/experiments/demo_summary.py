@@ -8,9 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ...evaluation.bootstrap import Score
 from ...evaluation.comparison import ArmDifference
-from ...evaluation.evaluate import PolicyResult
-from ...evaluation.scores import Score, Scores
+from ...evaluation.metrics import Scores
+from ...evaluation.outcome import PolicyResult
 from .demo import DemoResult
 
 ScoreRow = tuple[str, Score, Score, Score, Score | None]

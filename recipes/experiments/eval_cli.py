@@ -106,7 +106,7 @@ def evaluate(
     console = Console(highlight=False)
 
     def act() -> None:
-        from ...evaluation.embeddings import sentence_encoder
+        from ...evaluation.learners import sentence_encoder
 
         # The cookbook still calls SDK methods that are on their way out; nothing a user could do about it.
         warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")

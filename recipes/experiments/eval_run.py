@@ -16,16 +16,15 @@ from ...datasets.store import load_card
 from ...envs.opponents.challengers import ScriptedChallenger
 from ...envs.registry import spec
 from ...envs.training.groups import renderer_of
-from ...evaluation.board import board
-from ...evaluation.examination import Examination, plain
-from ...evaluation.features import Encoder
-from ...evaluation.inspect_tasks_run import run_inspect, tasks_of
-from ...evaluation.leaderboard import Leaderboard, LeaderboardOptions, baseline_entries
+from ...evaluation.evaluators import held_out_nll_builder
+from ...evaluation.examination import Examination
+from ...evaluation.leaderboard import Leaderboard, LeaderboardOptions, baseline_entries, board
+from ...evaluation.learners import Encoder
 from ...evaluation.probes.consistency import consistency_report
 from ...evaluation.probes.contamination import contamination_report
 from ...evaluation.probes.flips import flip_report
-from ...evaluation.probes.held_out_nll import held_out_nll_builder
 from ...evaluation.public_benchmarks import public_benchmarks
+from ...evaluation.records import plain
 from ...evaluation.render.evaluation_page import write_page
 from ..kit.engines import open_engine
 from ..monitoring.recorded import describe_run
@@ -174,6 +173,8 @@ async def _layers(
             max_examples=options.max_examples,
         )
     if options.inspect:
+        from ...evaluation.inspect_tasks import run_inspect, tasks_of
+
         report(f"Inspect: {', '.join(options.inspect)}")
         extras["inspect"] = await run_inspect(
             tasks_of(options.inspect, task.dataset, options.split, task.options, options.max_examples),

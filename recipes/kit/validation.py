@@ -10,8 +10,7 @@ from tinker_cookbook.stores.training_store import TrainingRunStore
 
 from ...envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_name
 from ...envs.training.groups import renderer_of
-from ...evaluation.policy_scores import ValidationScores
-from ...evaluation.probes.held_out_nll import HeldOutNLL, held_out_nll_builder
+from ...evaluation.evaluators import HeldOutNLL, ValidationScores, held_out_nll_builder
 from ..monitoring.metrics import read_metrics
 from .checkpoints import checkpoints
 from .config import RecipeConfig

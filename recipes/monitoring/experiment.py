@@ -10,7 +10,7 @@ from typing import Any
 
 from ...datasets.atomic_files import write_text_atomically
 from ...envs.registry import spec, specs
-from ...evaluation.redaction import without_secrets
+from ...evaluation.records import without_secrets
 from ...evaluation.render.figures import shown
 from .metrics import KEY_MEASURES, VALIDATION, Row, summary
 from .record import RunState, read_evaluations, read_state

@@ -15,8 +15,7 @@ from typing import Any
 import chz
 
 from ...datasets.atomic_files import write_json_atomically
-from ...evaluation.redaction import without_secrets
-from ...evaluation.revision import git_revision
+from ...evaluation.records import git_revision, without_secrets
 from .alarms import Alarm, alarms
 from .heartbeat import STALE_AFTER, Status, now, read_heartbeat, silent_for
 from .metrics import METRICS, MetricsLog, progress

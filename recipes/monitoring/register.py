@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.atomic_files import locked, write_json_atomically, write_text_atomically
-from ...evaluation.redaction import without_secrets
+from ...evaluation.records import without_secrets
 from ..kit.checkpoints import checkpoints
 from .experiment import interval_text
 from .heartbeat import now

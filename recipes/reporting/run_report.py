@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...evaluation.redaction import without_secrets
+from ...evaluation.records import without_secrets
 from ...evaluation.render.curves import curves_svg
 from ...evaluation.render.figures import shown
 from ...evaluation.render.pages import render_page

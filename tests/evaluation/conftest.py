@@ -13,7 +13,7 @@ from scisci_gym.datasets.store import save_dataset
 from scisci_gym.datasets.synthetic.corpus import SyntheticCorpus
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.evaluation import examination, learners
-from scisci_gym.evaluation.evaluate import Task
+from scisci_gym.evaluation.ask import Task
 from scisci_gym.evaluation.examination import Examination
 
 

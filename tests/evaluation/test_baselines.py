@@ -12,9 +12,14 @@ from scisci_gym.envs.registry import make, spec, specs
 from scisci_gym.evaluation import learners
 from scisci_gym.evaluation.ask import grade
 from scisci_gym.evaluation.baselines import Examples, baseline_answers, baseline_names, examples_of
-from scisci_gym.evaluation.embeddings import remembering, sentence_encoder
-from scisci_gym.evaluation.features import metadata_of
-from scisci_gym.evaluation.learners import believed, embeddings, label_probabilities_of
+from scisci_gym.evaluation.learners import (
+    embeddings,
+    label_probabilities_of,
+    metadata_of,
+    predicted_probabilities,
+    remembering,
+    sentence_encoder,
+)
 from scisci_gym.evaluation.outcome import outcome
 
 ENVIRONMENTS = [env_class.env_id for env_class in specs()]
@@ -85,7 +90,7 @@ def test_random_answers_get_a_third(small_dataset) -> None:
 def test_probabilities_of_both_orders_of_a_pair_mirror_each_other(small_dataset) -> None:
     examples = examples_of("disruption-pairwise-v0", str(small_dataset))
     test = examples.test()
-    found = believed(learners.TFIDF, examples.train, examples.validation, test)
+    found = predicted_probabilities(learners.TFIDF, examples.train, examples.validation, test)
     assert found[0::2] == pytest.approx(found[1::2, ::-1])
     assert [env.papers for env in test[0::2]] == [env.papers[::-1] for env in test[1::2]]
 
@@ -94,10 +99,10 @@ def test_probabilities_of_both_orders_of_a_pair_mirror_each_other(small_dataset)
 def test_labels_that_answer_two_questions_are_in_the_order_of_their_product() -> None:
     papers = sample_papers()
     envs = [make("impact-v0", paper) for paper in papers]
-    found = believed(learners.METADATA, envs, [], envs).reshape(-1, 3, 3)
+    found = predicted_probabilities(learners.METADATA, envs, [], envs).reshape(-1, 3, 3)
     env_class = spec("impact-v0")
     parts = [
-        believed(learners.METADATA, [make(f"{kind}-v0", paper) for paper in papers], [], envs_of, seed=0)
+        predicted_probabilities(learners.METADATA, [make(f"{kind}-v0", paper) for paper in papers], [], envs_of, seed=0)
         for kind in ("disruption", "novelty")
         for envs_of in [[make(f"{kind}-v0", paper) for paper in papers]]
     ]

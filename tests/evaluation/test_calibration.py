@@ -9,7 +9,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from scisci_gym.evaluation import calibration as module
 from scisci_gym.evaluation.calibration import CLIP, calibration
-from scisci_gym.evaluation.discrimination import discrimination, weighted_auroc
+from scisci_gym.evaluation.metrics import discrimination, weighted_auroc
 
 
 def forecasts(seed: int, n: int, kinds: int) -> tuple[np.ndarray, np.ndarray]:

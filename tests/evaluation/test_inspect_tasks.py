@@ -20,8 +20,7 @@ from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.kit.single_turn import SingleTurnEnv
 from scisci_gym.evaluation import inspect_tasks
-from scisci_gym.evaluation.inspect_tasks import env_of
-from scisci_gym.evaluation.inspect_tasks_run import tasks_of
+from scisci_gym.evaluation.inspect_tasks import env_of, tasks_of
 
 SINGLE = [env_class for env_class in specs() if issubclass(env_class, SingleTurnEnv)]
 
@@ -126,8 +125,8 @@ import asyncio, json, sys
 from pathlib import Path
 from inspect_ai import eval_async
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from scisci_gym.evaluation.inspect_tasks import run_inspect, tasks_of
 from tinker_cookbook.eval import inspect_evaluators
-from scisci_gym.recipes.evaluation.inspect_tasks_run import run_inspect, tasks_of
 
 class Evaluator:
     def __init__(self, config):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scisci_gym.evaluation.kept_answers import keep_whole_answers
+from scisci_gym.evaluation.ask import keep_whole_answers
 
 
 def test_only_whole_answers_are_kept(tmp_path) -> None:

@@ -11,8 +11,7 @@ import torch
 
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.registry import make, spec
-from scisci_gym.evaluation.ask import Answer
-from scisci_gym.evaluation.label_probabilities import kept_label_probabilities, label_probabilities
+from scisci_gym.evaluation.ask import Answer, label_probabilities
 from scisci_gym.recipes.experiments.contestants import believing
 
 LABELS = spec("disruption-v0").labels
@@ -73,7 +72,7 @@ def test_what_is_kept_is_not_asked_again(tmp_path) -> None:
     path = tmp_path / "probabilities.jsonl"
 
     def call(client) -> np.ndarray:
-        return asyncio.run(kept_label_probabilities(client, PlainRenderer(), envs(), LABELS, path))  # pyright: ignore
+        return asyncio.run(label_probabilities(client, PlainRenderer(), envs(), LABELS, path))  # pyright: ignore
 
     first = call(KnownClient(belief))
     lines = path.read_text().splitlines()

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from scisci_gym.cli import app
 from scisci_gym.datasets.store import load_card
 from scisci_gym.evaluation.ask import Answer
-from scisci_gym.evaluation.board import board, entry
-from scisci_gym.evaluation.leaderboard import Leaderboard, LeaderboardOptions, write_results
+from scisci_gym.evaluation.leaderboard import Leaderboard, LeaderboardOptions, board, entry, write_results
 from scisci_gym.evaluation.public_benchmarks import public_benchmarks
 from scisci_gym.evaluation.render.evaluation_page import tables_of, write_page
 from scisci_gym.evaluation.render.leaderboard_text import leaderboard_markdown, leaderboard_tables

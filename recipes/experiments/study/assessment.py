@@ -14,12 +14,10 @@ from ....engine import run_seed
 from ....envs.opponents.challengers import ScriptedChallenger
 from ....envs.registry import spec
 from ....envs.training.groups import renderer_of
-from ....evaluation.ask import Answer
+from ....evaluation.ask import Answer, Policy, Task, label_probabilities, policy_answers
 from ....evaluation.baselines import examples_of
 from ....evaluation.calibration import Calibration, calibration
-from ....evaluation.evaluate import Policy, Task, policy_answers
 from ....evaluation.examination import Examination
-from ....evaluation.label_probabilities import kept_label_probabilities
 from ....evaluation.probes.flips import flip_report
 from ...kit.checkpoints import Checkpoint, chosen_checkpoint
 from ...kit.config import parse_options, renderer_name_for
@@ -99,7 +97,7 @@ async def _assess(plan: StudyPlan, task: Task, arm: Arm, seed: int | None, out: 
         envs = task.benchmark(plan.split).episodes(plan.max_examples)
         renderer = renderer_of(task.renderer_name, task.model_name)
         path = keep / "label_probabilities.jsonl"
-        found = await kept_label_probabilities(client, renderer, envs, env_class.labels, path)
+        found = await label_probabilities(client, renderer, envs, env_class.labels, path)
         truth = np.array([env_class.labels.index(env.gold_label) for env in envs])
         calibrated = calibration(found, truth, prior=_prior(task))
     flips = None

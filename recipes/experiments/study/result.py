@@ -14,9 +14,8 @@ from ....envs.registry import spec
 from ....evaluation.ask import Answer
 from ....evaluation.bootstrap import Score
 from ....evaluation.comparison import ArmDifference, arm_difference, arm_scores
-from ....evaluation.examination import plain
-from ....evaluation.revision import git_revision
-from ....evaluation.scores import score
+from ....evaluation.metrics import score
+from ....evaluation.records import git_revision, plain
 from ...monitoring.metrics import read_metrics
 from .assessment import Assessed
 from .cost import Cost, cost_of

@@ -12,7 +12,7 @@ from rich.table import Table
 from ....datasets.atomic_files import write_json_atomically
 from ....datasets.dataset_folder import refuse_foreign
 from ....datasets.errors import BadInput
-from ....evaluation.evaluate import baseline_answers_of
+from ....evaluation.baselines import simple_baselines
 from ...kit.config import parse_options
 from ...kit.engines import EngineSwitch
 from .assessment import assess_arms
@@ -43,7 +43,7 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
         assessed = asyncio.run(assess_arms(plan, out, console))
     with console.status("baselines"):
         options = parse_options(plan.env, plan.env_options)
-        baselines = baseline_answers_of(plan.dataset, plan.seeds[0], plan.split, plan.env, options, plan.max_examples)
+        baselines = simple_baselines(plan.dataset, plan.seeds[0], plan.split, plan.env, options, plan.max_examples)
     result = study_result(plan, out, assessed, baselines)
     write_json_atomically(out / "study.json", result.to_json())
     write_study_report(result, assessed, out)

@@ -15,8 +15,13 @@ from sklearn.metrics import accuracy_score
 from scisci_gym import Paper
 from scisci_gym.envs.kit.episodes import run_sync
 from scisci_gym.envs.kit.samples import sample_papers
-from scisci_gym.evaluation.probes.contamination import contamination_report, cutoff_date, difference, period
-from scisci_gym.evaluation.probes.duplicates import near_duplicates
+from scisci_gym.evaluation.bootstrap import mean_difference
+from scisci_gym.evaluation.probes.contamination import (
+    contamination_report,
+    cutoff_date,
+    near_duplicates,
+    period,
+)
 from scisci_gym.evaluation.probes.masking import Anonymiser
 from scisci_gym.evaluation.probes.titles import (
     TitleCompletionEnv,
@@ -176,7 +181,7 @@ def test_difference_of_two_groups_covers_the_truth() -> None:
     covered, trials = 0, 120
     for trial in range(trials):
         group = rng.random(200) < 0.4
-        found = difference(rng.random(200) < np.where(group, 0.8, 0.5), group, seed=trial)
+        found = mean_difference(rng.random(200) < np.where(group, 0.8, 0.5), group, seed=trial)
         covered += found.low <= 0.3 <= found.high
     assert 0.88 <= covered / trials <= 1.0
 

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 import tinker
 
+from scisci_gym.datasets.atomic_files import write_json_atomically
 from scisci_gym.envs.opponents.challengers import ScriptedChallenger
-from scisci_gym.evaluation.evaluate import Task
-from scisci_gym.evaluation.examination import Examination, write_json
+from scisci_gym.evaluation.ask import Task
+from scisci_gym.evaluation.evaluators import held_out_nll_builder
+from scisci_gym.evaluation.examination import Examination
 from scisci_gym.evaluation.probes.consistency import consistency_report
 from scisci_gym.evaluation.probes.contamination import contamination_report, cutoff_date
 from scisci_gym.evaluation.probes.flips import flip_report
-from scisci_gym.evaluation.probes.held_out_nll import held_out_nll_builder
+from scisci_gym.evaluation.records import plain
 from scisci_gym.recipes.kit.engines import open_engine
 
 pytestmark = pytest.mark.slow
@@ -42,7 +44,7 @@ def test_a_model_is_examined_on_the_local_engine(dataset: Path, model: Path, tmp
     assert again == found
     # Nothing was asked twice: no file of answers has grown.
     assert {path: path.read_bytes() for path in kept} == kept
-    write_json(tmp_path / "found.json", found)
+    write_json_atomically(tmp_path / "found.json", plain(found))
     read = json.loads((tmp_path / "found.json").read_text())
     assert read["contamination"]["scores"]["n"] == 6
     assert read["contamination"]["anonymised"]["scores"]["anonymised"]["n"] == 6

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scisci_gym.datasets.atomic_files import FolderInUse
-from scisci_gym.evaluation.redaction import without_secrets
+from scisci_gym.evaluation.records import without_secrets
 from scisci_gym.recipes.monitoring.heartbeat import HEARTBEAT, Heartbeat, is_alive, read_heartbeat
 from scisci_gym.recipes.monitoring.record import read_run_record, read_state
 from scisci_gym.recipes.monitoring.recorded import recorded_run

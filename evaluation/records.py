@@ -1,17 +1,31 @@
-"""Keys are kept out of everything that is written about a run, whatever way they got in."""
+"""Contents of the files of runs and evaluations: plain JSON without keys, and the revision of the code."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 MASK = "[removed]"
+SHORTEST_SECRET = 6
 # Names of environment variables whose values are secrets, and forms of keys that are recognised without them.
 _SECRET_NAME = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
 _KEY_FORMS = re.compile(r"\b(?:tml-|sk-|hf_)[A-Za-z0-9_-]{8,}|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
-SHORTEST = 6
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: tuples become lists, and NaN and infinities become null."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def without_secrets(value: Any, environment: Mapping[str, str] | None = None) -> Any:
@@ -35,7 +49,9 @@ def without_secrets(value: Any, environment: Mapping[str, str] | None = None) ->
     'http://[removed]@host/v1'
     """
     environment = os.environ if environment is None else environment
-    secrets = [secret for name, secret in environment.items() if _SECRET_NAME.search(name) and len(secret) >= SHORTEST]
+    secrets = [
+        secret for name, secret in environment.items() if _SECRET_NAME.search(name) and len(secret) >= SHORTEST_SECRET
+    ]
     return _cleaned(value, sorted(secrets, key=len, reverse=True))
 
 
@@ -49,3 +65,15 @@ def _cleaned(value: Any, secrets: list[str]) -> Any:
     if isinstance(value, list | tuple):
         return [_cleaned(part, secrets) for part in value]
     return value
+
+
+def git_revision() -> str | None:
+    """Short revision of the code, with ``+`` where files differ from it; None outside a checkout.
+
+    The cookbook's `code_state` returns the whole difference as a text, which is too long for a result.
+    """
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -11,7 +11,8 @@ import tinker
 from scisci_gym import make
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.kit.samples import sample_papers
-from scisci_gym.evaluation.probes.held_out_nll import HeldOutNLL, held_out_nll_builder
+from scisci_gym.evaluation import evaluators
+from scisci_gym.evaluation.evaluators import HeldOutNLL, held_out_nll_builder
 
 
 class ByteTokenizer:
@@ -63,11 +64,9 @@ def test_by_hand_every_answer_token_weighs_the_same() -> None:
 
 
 def test_builders_travel_and_spread_their_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scisci_gym.evaluation.probes import held_out_nll
-
     papers = sample_papers()
     save_dataset(tmp_path / "data", {"train": papers, "validation": papers, "test": papers})
-    monkeypatch.setattr(held_out_nll, "renderer_of", lambda *names: ByteRenderer())
+    monkeypatch.setattr(evaluators, "renderer_of", lambda *names: ByteRenderer())
     build = held_out_nll_builder("disruption-v0", str(tmp_path / "data"), {"prompt": "short"}, "r", "t", 3)
     evaluator = pickle.loads(pickle.dumps(build))()
     assert [env.papers[0].publication_year for env in evaluator.envs] == [2003, 2008, 2012]

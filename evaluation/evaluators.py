@@ -1,0 +1,166 @@
+"""Evaluators for the cookbook's training loops: scores and negative log-likelihood on papers outside of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import tinker
+from tinker_cookbook.eval.evaluators import SamplingClientEvaluator
+from tinker_cookbook.renderers import Message, Renderer
+from tinker_cookbook.supervised.data import conversation_to_datum
+from tinker_cookbook.supervised.nll_evaluator import SamplerNLLEvaluator
+
+from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_name
+from ..envs.kit.base import SciSciEnv
+from ..envs.registry import spec
+from ..envs.training.groups import renderer_of
+from .ask import ask
+from .metrics import score
+
+NAME = "held_out"
+
+
+class ValidationScores(SamplingClientEvaluator):
+    """Greedy scores on validation papers during training. Checkpoints are chosen by them, never by the test set.
+
+    Logs ``validation/accuracy``, ``validation/macro_f1``, ``validation/mcc``, ``validation/answered``, and for every
+    label ``validation/predicted/<label>``, its share of the answers.
+    """
+
+    def __init__(self, benchmark: SciSciBenchmark, renderer: Renderer, max_tokens: int, max_examples: int | None):
+        self.benchmark, self.renderer = benchmark, renderer
+        self.max_tokens, self.max_examples = max_tokens, max_examples
+
+    async def __call__(self, sampling_client: tinker.SamplingClient) -> dict[str, float]:
+        """The scores of a policy."""
+        answers = await ask(
+            self.benchmark,
+            sampling_client,
+            self.renderer,
+            max_tokens=self.max_tokens,
+            temperature=0.0,
+            max_examples=self.max_examples,
+        )
+        labels = spec(self.benchmark.env_id).labels
+        predicted = [answer.predicted for answer in answers]
+        scores = score([answer.expected for answer in answers], predicted, labels)
+        return {
+            "validation/accuracy": scores.accuracy.value,
+            "validation/macro_f1": scores.macro_f1.value,
+            "validation/mcc": scores.mcc.value,
+            "validation/answered": scores.answered,
+            **{f"validation/predicted/{label}": predicted.count(label) / len(predicted) for label in labels},
+        }
+
+
+class HeldOutNLL(SamplingClientEvaluator):
+    """Mean negative log-likelihood, in nats per answer token, of an environment's gold answers to its first message.
+
+    The cookbook's `SamplerNLLEvaluator` computes it. Every token of an answer weighs the same, the token that ends the
+    turn included; prompt tokens do not count. In environments of several turns the answer is the one that supervised
+    fine-tuning imitates: the gold answer, given at once.
+
+    Logs ``held_out/nll`` (nats per token) and ``held_out/bpb`` (bits per byte of the answers, which models with
+    different tokenizers can be compared by).
+
+    Parameters
+    ----------
+    envs : list of SciSciEnv
+        Fresh episodes; their prompts are read once.
+    renderer : Renderer
+    max_length : int or None
+        Longest sequence in tokens, as in training. A longer one is cut from its end.
+
+    Raises
+    ------
+    ValueError
+        If there is no example.
+    """
+
+    def __init__(self, envs: list[SciSciEnv], renderer: Renderer, max_length: int | None = None):
+        if not envs:
+            raise ValueError("the held-out NLL needs at least one example")
+        self.envs, self.renderer, self.max_length = envs, renderer, max_length
+        self._scorer: SamplerNLLEvaluator | None = None
+
+    async def __call__(self, sampling_client: tinker.SamplingClient) -> dict[str, float]:
+        """The negative log-likelihood under a policy."""
+        if self._scorer is None:
+            data = [await self._datum(env) for env in self.envs]
+            self._scorer = SamplerNLLEvaluator(data, name=NAME, tokenizer=self.renderer.tokenizer)
+        return await self._scorer(sampling_client)
+
+    async def _datum(self, env: SciSciEnv) -> tinker.Datum:
+        conversation = [*await env.initial_observation(), Message(role="assistant", content=env.gold_answer())]
+        # The default reduction weighs examples alike and not tokens.
+        return conversation_to_datum(conversation, self.renderer, self.max_length, reduction="none")
+
+
+def held_out_nll(
+    env_id: str,
+    dataset: str,
+    options: Mapping[str, Any],
+    renderer_name: str,
+    tokenizer_name: str,
+    max_examples: int | None,
+    split: str = "validation",
+    max_length: int | None = None,
+) -> HeldOutNLL:
+    """The evaluator for some examples of a split.
+
+    Raises
+    ------
+    ValueError
+        If the split has no example.
+    FileNotFoundError
+        If there is no such dataset.
+    """
+    benchmark = SciSciBenchmark(env_id, benchmark_name(env_id), dataset, split, dict(options))
+    return HeldOutNLL(benchmark.episodes(max_examples), renderer_of(renderer_name, tokenizer_name), max_length)
+
+
+def held_out_nll_builder(
+    env_id: str,
+    dataset: str,
+    options: Mapping[str, Any],
+    renderer_name: str,
+    tokenizer_name: str,
+    max_examples: int | None,
+    split: str = "validation",
+    max_length: int | None = None,
+) -> Callable[[], HeldOutNLL]:
+    """An entry for ``evaluator_builders`` of the cookbook's supervised and RL configurations, which can be pickled.
+
+    Parameters
+    ----------
+    env_id : str
+    dataset : str
+        Folder that `scisci-gym build` wrote.
+    options : mapping
+        Options of the environment; the same as in training, or the prompts differ.
+    renderer_name, tokenizer_name : str
+    max_examples : int or None
+        Examples, spread evenly over the split; None for all.
+    split : "validation" | "test" | "train"
+    max_length : int or None
+        Longest sequence in tokens.
+
+    Returns
+    -------
+    callable without arguments that makes the evaluator; see `held_out_nll`.
+    """
+    if max_examples is not None and max_examples < 1:
+        raise ValueError(f"max_examples must be at least 1, or None for all, got {max_examples}")
+    return partial(
+        held_out_nll,
+        env_id,
+        dataset,
+        dict(options),
+        renderer_name,
+        tokenizer_name,
+        max_examples,
+        split,
+        max_length,
+    )
