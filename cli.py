@@ -1,6 +1,68 @@
-"""The `scisci-gym` command. What a command needs is imported when it is called."""
+"""The `scisci-gym` command. What a command needs is imported when it is called, so that `--help` is quick."""
 
-from .lazy_commands import LazyCommand, lazy_group
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+
+@dataclass(frozen=True)
+class LazyCommand:
+    """A command that is not imported yet.
+
+    Parameters
+    ----------
+    target : str
+        ``module:attribute`` inside this package: a function, or a `typer.Typer` with commands of its own.
+    about : str
+        Its line in the list of commands. The command's own help begins with the same words.
+    panel : str or None
+        Heading in that list.
+    settings : mapping
+        Context settings, such as ``{"allow_extra_args": True}``.
+    """
+
+    target: str
+    about: str
+    panel: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self, name: str) -> Any:
+        """Import the command, for the command-line parser."""
+        module, attribute = self.target.split(":")
+        command = getattr(import_module(f".{module}", __package__), attribute)
+        if isinstance(command, typer.Typer):
+            group = typer.main.get_group(command)
+            group.name = name
+            return group
+        app = typer.Typer(add_completion=False)
+        app.command(name, context_settings=dict(self.settings) or None)(command)
+        return typer.main.get_command(app)
+
+
+def lazy_group(commands: Mapping[str, LazyCommand], **options: Any) -> typer.Typer:
+    """A `typer.Typer` that lists `commands` in order and imports the one that is called; it takes Typer's options."""
+
+    class Group(TyperGroup):
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            name, command, rest = super().resolve_command(ctx, args)
+            if name is not None and name in commands:
+                command = commands[name].load(name)
+            return name, command, rest
+
+    def never_called() -> None:
+        raise AssertionError("a command was called without being loaded")
+
+    app = typer.Typer(cls=Group, **options)
+    for name, command in commands.items():
+        app.command(name, help=command.about, rich_help_panel=command.panel)(never_called)
+    return app
+
 
 DATA, ENVIRONMENTS, TRAINING = "Data", "Environments", "Training"
 RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -13,7 +75,7 @@ COMMANDS = {
     "show": LazyCommand(
         "envs.cli:show", "Show the card of an environment, how common its labels are, and an example.", ENVIRONMENTS
     ),
-    "play": LazyCommand("envs.cli:play", "Answer as the agent.", ENVIRONMENTS),
+    "play": LazyCommand("envs.cli:play", "Play an environment: answer in place of a model.", ENVIRONMENTS),
     "check": LazyCommand("envs.cli:check", "Check that an environment is fit to train on.", ENVIRONMENTS),
     "train": LazyCommand(
         "recipes.cli:train", "Train a policy. Options of the recipe follow as name=value.", TRAINING, RECIPE_ARGUMENTS
@@ -26,7 +88,7 @@ COMMANDS = {
     ),
     "study": LazyCommand(
         "recipes.cli_experiments:study",
-        "What does RL buy over SFT? Train base, SFT, RL, SFT then RL, and DPO on the same splits, and compare them.",
+        "Compare the base model, SFT, RL, SFT then RL, and DPO on the same splits: does RL beat SFT?",
         TRAINING,
         RECIPE_ARGUMENTS,
     ),
@@ -36,7 +98,9 @@ COMMANDS = {
         TRAINING,
     ),
     "demo": LazyCommand(
-        "recipes.cli:demo", "Data, model, SFT, RL, evaluation and report, on two cores in a few minutes.", TRAINING
+        "recipes.cli:demo",
+        "Build data, train a tiny model by SFT and RL, evaluate it and write a report, in minutes on two cores.",
+        TRAINING,
     ),
     "watch": LazyCommand(
         "recipes.reporting.cli:watch",

@@ -85,7 +85,10 @@ def play(
     index: Annotated[int, typer.Option(help="Which example.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Of pairs and challenges.")] = 0,
 ) -> None:
-    """Answer as the agent. An empty line sends; a last line without tags is put between answer tags."""
+    """Play an environment: answer in place of a model.
+
+    An empty line sends the answer; a last line without tags is put between answer tags.
+    """
     env_class, console = _spec(env_id), Console()
     _papers(dataset, split)
     examples = examples_of(env_id, dataset, split, seed)

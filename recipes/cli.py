@@ -119,7 +119,7 @@ def demo(
         bool, typer.Option("--fresh", help="Start over; what is in --out is kept as OUT.1, OUT.2, ...")
     ] = False,
 ) -> None:
-    """Data, model, SFT, RL, evaluation and report, on two cores in a few minutes."""
+    """Build data, train a tiny model by SFT and RL, evaluate it and write a report, in minutes on two cores."""
     from .experiments.demo import Demo, DemoSettings
     from .experiments.demo_report import write_report
     from .experiments.demo_summary import print_summary

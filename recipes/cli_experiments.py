@@ -77,7 +77,7 @@ def study(
     ),
     engine: Engine = None,
 ) -> None:
-    """What does RL buy over SFT? Train base, SFT, RL, SFT then RL, and DPO on the same splits, and compare them.
+    """Compare the base model, SFT, RL, SFT then RL, and DPO on the same splits: does RL beat SFT?
 
     Options of an arm follow as ARM.option=value, such as rl.max_steps=60 sft.num_epochs=4. What is done is not done
     again. The report has scores with intervals and paired tests, curves, calibration, ties, flips under challenge, cost

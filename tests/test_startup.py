@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from scisci_gym import specs
 from scisci_gym.after_import import after_import
-from scisci_gym.cli import COMMANDS, ENGINE_COMMANDS, app
+from scisci_gym.cli import COMMANDS, ENGINE_COMMANDS, LazyCommand, app
 from scisci_gym.envs.integrations.registration import benchmark_name, env_ids, gymnasium_name
-from scisci_gym.lazy_commands import LazyCommand
 
 HEAVY = ("torch", "tinker", "transformers", "datasets", "sklearn", "scipy", "pyarrow", "matplotlib", "numba", "pyalex")
 
