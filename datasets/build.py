@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from itertools import islice
@@ -117,36 +117,27 @@ def build_dataset(
     excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
     found = graph_labels(graph, rules, fields.indices.to_numpy(), excluded=excluded)
     reasons, closed_by = found.reasons, found.last_complete_year
-    focal = np.flatnonzero(found.eligible)
-    labels = found.disruption[focal].astype(object)
-    given = labels != ""
-    reasons["small_field_year"] = int((~given).sum())
-    if not given.any():
-        raise BadInput(f"no paper is eligible for a label; left out: {_counted(reasons)}; loosen the label options")
-    focal, labels = focal[given], labels[given]
-    known = works.rows(focal, ["doi", "title", "publication_date"])
+    nodes = np.flatnonzero(found.eligible)
 
-    # Publication order decides which of two copies counts as the original.
-    dates = known["publication_date"].to_numpy(zero_copy_only=False).astype(str)
-    order = np.lexsort((works.work_id[focal], dates, works.year[focal]))
-    focal, labels, known = focal[order], labels[order], known.take(pa.array(order))
-    copies = later_copies(known["doi"].to_pylist(), known["title"].to_pylist())
-    reasons["copy_of_earlier"] = int(copies.sum())
-    focal, labels = focal[~copies], labels[~copies]
+    def described(positions: np.ndarray) -> tuple[list[str], list[str], np.ndarray]:
+        texts = works.rows(nodes[positions], ["doi", "title", "publication_date"])
+        dates = texts["publication_date"].to_numpy(zero_copy_only=False).astype(str)
+        return texts["doi"].to_pylist(), texts["title"].to_pylist(), dates
 
-    split_years = split_years_for(works.year[focal], options, closed_by)
-    chosen, left = members(works.year[focal], labels, split_years, options)
-    reasons.update(left)
+    positions, split_years = choose_papers(
+        works.work_id[nodes], works.year[nodes], found.disruption[nodes], described, reasons, options, closed_by
+    )
+    chosen = {name: nodes[of_split] for name, of_split in positions.items()}
     scores = None
     if options.novelty:
         scores = novelty_scores(graph, works.column("venue_id"), seed=options.seed)
     percentiles = None if options.focal is not None else found.percentiles
-    hit_share = None if percentiles is None else float(is_hit(percentiles[focal[chosen["train"]]]).mean())
+    hit_share = None if percentiles is None else float(is_hit(percentiles[chosen["train"]]).mean())
     papers = _Papers(works, graph, found, scores, percentiles, hit_share, options)
     compared = found.eligible
     return write_dataset(
         out,
-        {name: papers.of(focal[at], labels[at]) for name, at in chosen.items()},
+        {name: papers.of(of_split) for name, of_split in chosen.items()},
         {
             "works_read": works.num_rows + sum(dropped.values()),
             "works_in_graph": works.num_rows,
@@ -162,6 +153,57 @@ def build_dataset(
         options,
         lambda folder: _save_graph(folder / "graph", graph, fields, excluded, scores),
     )
+
+
+def choose_papers(
+    ids: np.ndarray,
+    years: np.ndarray,
+    labels: np.ndarray,
+    described: Callable[[np.ndarray], tuple[Sequence[str], Sequence[str], np.ndarray]],
+    reasons: Counter[str],
+    options: BuildOptions,
+    closed_by: int,
+) -> tuple[dict[str, np.ndarray], SplitYears]:
+    """Drop eligible papers without a label and copies of earlier papers, and split the others by time.
+
+    Parameters
+    ----------
+    ids, years : int arrays (N,)
+        Of the eligible papers.
+    labels : str or object array (N,)
+        "" for papers of a field and year that is too small for tertiles.
+    described : callable
+        DOIs, titles and publication dates (str, "" where unknown) of the papers at some positions.
+    reasons : Counter
+        Counts the papers that are left out, by reason.
+    closed_by : int
+        Last year that the data covers completely.
+
+    Returns
+    -------
+    dict from split to int64 array
+        Positions of its papers, in publication order.
+    SplitYears
+
+    Raises
+    ------
+    BadInput
+        If no paper has a label, or the years leave no room for the split.
+    """
+    labelled = np.flatnonzero(labels != "")
+    reasons["small_field_year"] = labels.size - labelled.size
+    if not labelled.size:
+        raise BadInput(f"no paper is eligible for a label; left out: {_counted(reasons)}; loosen the label options")
+    dois, titles, dates = described(labelled)
+    # Publication order decides which of two copies counts as the original.
+    order = np.lexsort((ids[labelled], dates, years[labelled]))
+    copies = later_copies([dois[index] for index in order], [titles[index] for index in order])
+    reasons["copy_of_earlier"] = int(copies.sum())
+    papers = labelled[order[~copies]]
+    split_years = split_years_for(years[papers], options, closed_by)
+    chosen, left = members(years[papers], labels[papers], split_years, options)
+    reasons.update(left)
+    return {name: papers[of_split] for name, of_split in chosen.items()}, split_years
 
 
 def write_dataset(
@@ -314,15 +356,15 @@ class _Papers:
     hit_share: float | None
     options: BuildOptions
 
-    def of(self, nodes: np.ndarray, labels: np.ndarray) -> Iterator[Paper]:
+    def of(self, nodes: np.ndarray) -> Iterator[Paper]:
         for start in range(0, nodes.size, ROWS_AT_A_TIME):
             here = slice(start, start + ROWS_AT_A_TIME)
             rows = self.works.rows(nodes[here]).to_pylist()
             titles = self._reference_titles(nodes[here])
-            for node, label, row, cited in zip(nodes[here].tolist(), labels[here], rows, titles, strict=True):
-                yield self._paper(node, label, row, cited)
+            for node, row, cited in zip(nodes[here].tolist(), rows, titles, strict=True):
+                yield self._paper(node, row, cited)
 
-    def _paper(self, node: int, label: Any, row: dict[str, Any], cited: tuple[str, ...]) -> Paper:
+    def _paper(self, node: int, row: dict[str, Any], cited: tuple[str, ...]) -> Paper:
         rules = self.options.rules
         n_i, n_j, n_k = (int(count[node]) for count in self.found.counts)
         novelty = conventionality = None
@@ -338,7 +380,7 @@ class _Papers:
             novelty_score=novelty,
             conventionality_score=conventionality,
             novelty_withheld=self.scores is not None and bool(self.scores.withheld[node]),
-            disruption_label=label,
+            disruption_label=str(self.found.disruption[node]),  # pyright: ignore[reportArgumentType]
             primary_field=row["field"],
             label_scheme=rules.scheme,  # pyright: ignore[reportArgumentType]
             doi=row["doi"],

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +20,29 @@ import pyarrow.parquet as pq
 from pyarrow.compute import MatchSubstringOptions, call_function
 
 from ..atomic_files import scratch_folder
-from ..build import BuildOptions, cuts_fact, known, members, split_years_for, write_dataset
+from ..build import BuildOptions, choose_papers, cuts_fact, known, write_dataset
 from ..dataset_folder import dataset_folder
 from ..errors import BadInput
-from ..labels.eligibility import first_failures, number_checks
+from ..labels.eligibility import LabelRules, first_failures, number_checks
 from ..labels.published import PublishedScores
 from ..labels.schemes import disruption_labels
-from ..near_duplicates import later_copies
 from ..openalex.decode import known_abstracts
 from ..openalex.notices import MARKED_TITLE, NOTICE_TITLE
 from ..openalex.record import abstract_from_inverted_index, count, normalised_doi, text
 from ..paper import FIRST_YEAR, LAST_YEAR, Paper
+from ..positions import positions_of
 from ..progress import reading_bar
 
 BATCH_ROWS = 1 << 14
 BUCKET_ROWS = 20_000
 MAX_BUCKETS = 200
+Advance = Callable[[int, int], object]
 REQUIRED = ("paperid", "year", "disruption", "title")
 TEXTS = ("paperid", "doi", "title", "abstract_inverted_index", "citation_count")
 
 
 @dataclass(frozen=True, eq=False)
-class _Narrow:
+class _Columns:
     scores: PublishedScores
     references: np.ndarray
     citations: np.ndarray
@@ -79,86 +81,56 @@ def build_sciscinet(
     BadInput
     """
     options = replace(options, split="publication")
-    rules = options.rules
+    rules, size = options.rules, file.stat().st_size if file.is_file() else 0
     source = _open(file, REQUIRED)
-    with reading_bar(file.stat().st_size, progress, "reading scores") as advance:
-        narrow = _narrow(source, file.stat().st_size, rules.window, advance)
-    scores = narrow.scores
-    dropped, usable = _usable(scores)
+    with reading_bar(size, progress, "reading scores") as advance:
+        columns = _narrow_columns(source, size, rules.window, advance)
+    scores = columns.scores
+    usable, dropped = _usable(scores)
     closed_by = rules.closed_by(scores.year[usable])
-    eligible, reasons = first_failures(
-        [
-            ("unusable", ~usable),
-            ("no_title", narrow.untitled),
-            ("no_abstract", narrow.no_abstract),
-            ("withdrawn", narrow.marked),
-            ("not_an_article", narrow.notice),
-            *([("other_language", ~np.isin(narrow.language, [rules.language, ""]))] if rules.language else []),
-            *number_checks(scores.year, narrow.references, narrow.citations, scores.disruption, rules, closed_by),
-            ("cd_out_of_range", np.abs(scores.disruption) > 1),
-        ],
-        usable.size,
+    rows, reasons = _eligible_rows(columns, usable, rules, closed_by)
+    field = _fields(fields, level, scores.paper[rows])
+    compared = scores.disruption[rows], field, scores.year[rows]
+    labels = disruption_labels(compared[0], rules, fields=field, years=compared[2])
+
+    def described(positions: np.ndarray) -> tuple[list[str], list[str], np.ndarray]:
+        dois, titles = _dois_and_titles(source, rows[positions])
+        return dois, titles, np.full(positions.size, "")
+
+    chosen, split_years = choose_papers(
+        scores.paper[rows], scores.year[rows], labels, described, reasons, options, closed_by
     )
-    del reasons["unusable"]
-    focal = np.flatnonzero(eligible)
-    focal = focal[np.lexsort((scores.paper[focal], scores.year[focal]))]
-    field = _fields(fields, level, scores.paper[focal])
-    compared = (scores.disruption[focal], field, scores.year[focal])
-    labels = disruption_labels(compared[0], rules, fields=field, years=compared[2]).astype(object)
-    cuts = cuts_fact(*compared, rules)
-    given = labels != ""
-    reasons["small_field_year"] = int((~given).sum())
-    kept_beside = scores.paper[focal], field
-    if not given.any():
-        counted = ", ".join(f"{name} {number:,}" for name, number in reasons.most_common() if number)
-        raise BadInput(f"no paper of {file} is eligible for a label; left out: {counted}; loosen the label options")
-    focal, labels, field = focal[given], labels[given], [name for name, kept in zip(field, given, strict=True) if kept]
-    copies = later_copies(*_dois_and_titles(source, focal))
-    reasons["copy_of_earlier"] = int(copies.sum())
-    focal, labels = focal[~copies], labels[~copies]
-    field = [name for name, copy in zip(field, copies, strict=True) if not copy]
-    split_years = split_years_for(scores.year[focal], options, closed_by)
-    chosen, left = members(scores.year[focal], labels, split_years, options)
-    reasons.update(left)
-
-    without = np.full(usable.size, np.nan)
-    novelty = scores.novelty() if options.novelty else (without, without)
-    maker = _Papers(narrow, novelty, options)
-    with dataset_folder(out), scratch_folder(out / "sorting") as folder:
-        rank = np.full(usable.size, -1, np.int64)
-        order = np.concatenate(list(chosen.values()))
-        rank[focal[order]] = np.arange(order.size)
-        with reading_bar(file.stat().st_size, progress, "reading texts") as advance:
-            buckets = _sorted_texts(source, rank, order.size, folder, file.stat().st_size, advance)
-        bounds = np.cumsum([0, *(positions.size for positions in chosen.values())]).tolist()
-        rows = {
-            name: maker.of(buckets, start, stop, focal[order], labels[order], [field[at] for at in order[start:stop]])
-            for name, start, stop in zip(chosen, bounds[:-1], bounds[1:], strict=True)
-        }
-        facts = _facts(file, scores, dropped, reasons, options, closed_by, cuts, split_years)
-        return write_dataset(out, rows, facts, options, lambda folder: scores.save(folder, *kept_beside))
-
-
-def _facts(file, scores, dropped, reasons, options, closed_by, cuts, split_years) -> dict[str, Any]:
-    scored = int((~np.isnan(scores.z10)).sum())
-    sentence = (
-        f"Novelty: the published atypicality of the venues cited together, as shares of the papers of the same year; "
-        f"{scored:,} records have one."
-    )
-    return {
+    order = np.concatenate(list(chosen.values()))
+    facts = {
         "works_read": scores.paper.size,
-        "works_in_graph": scores.paper.size - sum(dropped.values()),
+        "works_in_graph": int(usable.sum()),
         "works_dropped": dict(sorted(dropped.items())),
         "not_labelled": {name: number for name, number in sorted(reasons.items()) if number},
-        "labels": {**asdict(options.rules), "last_complete_year": closed_by, "published": True},
-        **cuts,
-        **({"novelty": {"sentence": sentence, "scored": scored}} if options.novelty else {}),
+        "labels": {**asdict(rules), "last_complete_year": closed_by, "published": True},
+        **cuts_fact(*compared, rules),
+        **({"novelty": _novelty_facts(scores)} if options.novelty else {}),
         "split": {"kind": "publication", **asdict(split_years)},
         "source": {
             "kind": "sciscinet",
             "sentence": f"Source: {file.name} of SciSciNet, {scores.paper.size:,} records.",
         },
     }
+    with dataset_folder(out), scratch_folder(out / "sorting") as folder:
+        with reading_bar(size, progress, "reading texts") as advance:
+            buckets = _sorted_texts(source, rows[order], scores.paper.size, folder, size, advance)
+        papers = _papers(buckets, columns, rows[order], labels[order], [field[position] for position in order], options)
+        # One run through the texts serves all splits: they follow one another in `order`, and are written in turn.
+        splits = {name: islice(papers, positions.size) for name, positions in chosen.items()}
+        return write_dataset(out, splits, facts, options, lambda folder: scores.save(folder, scores.paper[rows], field))
+
+
+def _novelty_facts(scores: PublishedScores) -> dict[str, Any]:
+    scored = int((~np.isnan(scores.z10)).sum())
+    sentence = (
+        f"Novelty: the published atypicality of the venues cited together, as shares of the papers of the same year; "
+        f"{scored:,} records have one."
+    )
+    return {"sentence": sentence, "scored": scored}
 
 
 def _open(file: Path, required: tuple[str, ...]) -> pq.ParquetFile:
@@ -174,7 +146,7 @@ def _open(file: Path, required: tuple[str, ...]) -> pq.ParquetFile:
     return source
 
 
-def _narrow(source: pq.ParquetFile, size: int, window: int, advance: Callable[[int, int], object]) -> _Narrow:
+def _narrow_columns(source: pq.ParquetFile, size: int, window: int, advance: Advance) -> _Columns:
     citations = next((name for name in (f"C{window}", "citation_count") if name in source.schema_arrow.names), None)
     parts: dict[str, list[np.ndarray]] = {}
     for batch in _batches(source, None, size, advance):
@@ -199,10 +171,11 @@ def _narrow(source: pq.ParquetFile, size: int, window: int, advance: Callable[[i
     whole = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     names = ("paper", "year", "disruption", "z10", "z_median")
     scores = PublishedScores(*(whole.pop(name) for name in names))
-    return _Narrow(scores, **whole)
+    return _Columns(scores, **whole)
 
 
-def _usable(scores: PublishedScores) -> tuple[Counter[str], np.ndarray]:
+def _usable(scores: PublishedScores) -> tuple[np.ndarray, Counter[str]]:
+    """Which records are papers, bool (N,), and how many are not, by reason. The first record of a paper counts."""
     repeated = np.ones(scores.paper.size, bool)
     repeated[np.unique(scores.paper, return_index=True)[1]] = False
     usable, dropped = first_failures(
@@ -214,46 +187,106 @@ def _usable(scores: PublishedScores) -> tuple[Counter[str], np.ndarray]:
         ],
         scores.paper.size,
     )
-    return +dropped, usable
+    return usable, +dropped
 
 
-def _dois_and_titles(source: pq.ParquetFile, focal: np.ndarray) -> tuple[list[str], list[str]]:
-    wanted = np.sort(focal)
+def _eligible_rows(
+    columns: _Columns, usable: np.ndarray, rules: LabelRules, closed_by: int
+) -> tuple[np.ndarray, Counter[str]]:
+    """Rows of the papers that can carry a label, ascending, and how many usable papers cannot, by reason."""
+    scores = columns.scores
+    eligible, reasons = first_failures(
+        [
+            ("unusable", ~usable),
+            ("no_title", columns.untitled),
+            ("no_abstract", columns.no_abstract),
+            ("withdrawn", columns.marked),
+            ("not_an_article", columns.notice),
+            *([("other_language", ~np.isin(columns.language, [rules.language, ""]))] if rules.language else []),
+            *number_checks(scores.year, columns.references, columns.citations, scores.disruption, rules, closed_by),
+            ("cd_out_of_range", np.abs(scores.disruption) > 1),
+        ],
+        usable.size,
+    )
+    del reasons["unusable"]
+    return np.flatnonzero(eligible), reasons
+
+
+def _dois_and_titles(source: pq.ParquetFile, rows: np.ndarray) -> tuple[list[str], list[str]]:
+    """DOIs and titles of the records at ascending `rows`."""
     dois, titles, first = [], [], 0
     names = [name for name in ("doi", "title") if name in source.schema_arrow.names]
     for batch in source.iter_batches(BATCH_ROWS, columns=names):
-        here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(batch))] - first
+        inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(batch))] - first
         first += len(batch)
-        chosen = batch.take(pa.array(here))
+        chosen = batch.take(pa.array(inside))
         dois += [normalised_doi(value) for value in _list(chosen, "doi")]
         titles += [text(value) for value in chosen["title"].to_pylist()]
-    back = np.searchsorted(wanted, focal).tolist()
-    return [dois[at] for at in back], [titles[at] for at in back]
+    return dois, titles
 
 
 def _sorted_texts(
-    source: pq.ParquetFile, rank: np.ndarray, total: int, folder: Path, size: int, advance: Callable[[int, int], object]
-) -> list[tuple[int, Path]]:
-    """Texts of the chosen records in files by rank: ``(first rank, file)``, each small enough to sort in memory."""
-    rows = max(BUCKET_ROWS, -(-total // MAX_BUCKETS))
-    buckets = [(first, folder / f"{first}.arrow") for first in range(0, total, rows)]
+    source: pq.ParquetFile, rows: np.ndarray, total: int, folder: Path, size: int, advance: Advance
+) -> list[Path]:
+    """Texts of the records at `rows`, in files that follow that order, each small enough to be sorted in memory."""
+    rank = np.full(total, -1, np.int64)
+    rank[rows] = np.arange(rows.size)
+    bucket_rows = max(BUCKET_ROWS, -(-rows.size // MAX_BUCKETS))
+    buckets = [folder / f"{first}.arrow" for first in range(0, rows.size, bucket_rows)]
     names = [name for name in TEXTS if name in source.schema_arrow.names]
     writers: dict[int, pa.RecordBatchStreamWriter] = {}
-    at = 0
+    first = 0
     try:
         for batch in _batches(source, names, size, advance):
-            places = rank[at : at + len(batch)]
-            at += len(batch)
-            here = np.flatnonzero(places >= 0)
-            chosen = batch.take(pa.array(here)).append_column("rank", pa.array(places[here]))
-            for bucket in np.unique(places[here] // rows).tolist():
+            ranks = rank[first : first + len(batch)]
+            first += len(batch)
+            chosen = batch.append_column("rank", pa.array(ranks)).filter(pa.array(ranks >= 0))
+            ranks = ranks[ranks >= 0]
+            for bucket in np.unique(ranks // bucket_rows).tolist():
                 if bucket not in writers:
-                    writers[bucket] = pa.ipc.new_stream(buckets[bucket][1], chosen.schema)
-                writers[bucket].write_batch(chosen.filter(pa.array(places[here] // rows == bucket)))
+                    writers[bucket] = pa.ipc.new_stream(buckets[bucket], chosen.schema)
+                writers[bucket].write_batch(chosen.filter(pa.array(ranks // bucket_rows == bucket)))
     finally:
         for writer in writers.values():
             writer.close()
     return buckets
+
+
+def _papers(
+    buckets: list[Path],
+    columns: _Columns,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    fields: list[str],
+    options: BuildOptions,
+) -> Iterator[Paper]:
+    """Papers in the order of `rows`, with the texts out of `buckets`."""
+    scores, rules = columns.scores, options.rules
+    novelty, conventionality = scores.novelty() if options.novelty else (np.full(scores.paper.size, np.nan),) * 2
+    for path in buckets:
+        with pa.ipc.open_stream(path) as stream:
+            table = stream.read_all().sort_by("rank")
+        for batch in table.to_batches(1024):
+            for work, abstract in zip(batch.to_pylist(), _abstracts(batch), strict=True):
+                rank = work["rank"]
+                row = int(rows[rank])
+                yield Paper(
+                    openalex_id=f"W{scores.paper[row]}",
+                    title=text(work["title"]),
+                    abstract=abstract,
+                    publication_year=int(scores.year[row]),
+                    cited_by_count=count(work.get("citation_count")),
+                    cd_index=float(scores.disruption[row]),
+                    novelty_score=known(novelty[row]),
+                    conventionality_score=known(conventionality[row]),
+                    disruption_label=str(labels[rank]),  # pyright: ignore[reportArgumentType]
+                    primary_field=fields[rank],
+                    label_scheme=rules.scheme,  # pyright: ignore[reportArgumentType]
+                    doi=normalised_doi(work.get("doi")),
+                    reference_count=int(columns.references[row]),
+                    cd_window=None,
+                    cd_threshold=rules.threshold,
+                )
 
 
 def _fields(links: Path | None, level: int, papers: np.ndarray) -> list[str]:
@@ -262,26 +295,23 @@ def _fields(links: Path | None, level: int, papers: np.ndarray) -> list[str]:
         return [""] * papers.size
     order = np.argsort(papers)
     names = np.full(papers.size, None, dtype=object)
-    found = 0
-    for batch in _open(links, ("paperid", "display_name", "level")).iter_batches(
-        BATCH_ROWS * 4, columns=["paperid", "display_name", "level"]
-    ):
+    has_level = False
+    columns = ("paperid", "display_name", "level")
+    for batch in _open(links, columns).iter_batches(BATCH_ROWS * 4, columns=list(columns)):
         batch = batch.filter(call_function("equal", [batch["level"], pa.scalar(level, batch["level"].type)]))
-        numbers = _numbers(batch["paperid"])
-        place = order[np.minimum(np.searchsorted(papers, numbers, sorter=order), papers.size - 1)]
-        hit = np.flatnonzero(papers[place] == numbers)
-        found += len(batch)
-        for at, name in zip(place[hit].tolist(), batch["display_name"].take(pa.array(hit)).to_pylist(), strict=True):
-            if text(name) and (names[at] is None or text(name) < names[at]):
-                names[at] = text(name)
-    if not found:
+        has_level |= len(batch) > 0
+        positions = positions_of(_numbers(batch["paperid"]), papers, order)
+        linked = np.flatnonzero(positions >= 0)
+        field_names = batch["display_name"].take(pa.array(linked)).to_pylist()
+        for position, name in zip(positions[linked].tolist(), map(text, field_names), strict=True):
+            if name and (names[position] is None or name < names[position]):
+                names[position] = name
+    if not has_level:
         raise BadInput(f"{links} has no field of level {level}; choose another --field-level")
     return [name or "" for name in names]
 
 
-def _batches(
-    source: pq.ParquetFile, names: list[str] | None, size: int, advance: Callable[[int, int], object]
-) -> Iterator[pa.RecordBatch]:
+def _batches(source: pq.ParquetFile, names: list[str] | None, size: int, advance: Advance) -> Iterator[pa.RecordBatch]:
     total, done = max(1, source.metadata.num_rows), 0
     for batch in source.iter_batches(BATCH_ROWS, columns=names):
         yield batch
@@ -313,56 +343,6 @@ def _matches(batch: pa.RecordBatch, name: str, pattern: str) -> np.ndarray:
     return call_function("match_substring_regex", [values], MatchSubstringOptions(pattern)).to_numpy(
         zero_copy_only=False
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Papers:
-    narrow: _Narrow
-    novelty: tuple[np.ndarray, np.ndarray]
-    options: BuildOptions
-
-    def of(
-        self,
-        buckets: list[tuple[int, Path]],
-        start: int,
-        stop: int,
-        focal: np.ndarray,
-        labels: np.ndarray,
-        field: list[str],
-    ) -> Iterator[Paper]:
-        """Papers of ranks `start` to `stop`, in order."""
-        ends = [first for first, _ in buckets[1:]] + [focal.size]
-        for (first, path), end in zip(buckets, ends, strict=True):
-            if end <= start or first >= stop:
-                continue
-            with pa.ipc.open_stream(path) as stream:
-                table = stream.read_all()
-            table = table.take(pa.array(np.argsort(table["rank"].to_numpy())))
-            for batch in table.slice(max(start - first, 0), min(end, stop) - max(start, first)).to_batches(1024):
-                abstracts = _abstracts(batch)
-                for row, abstract in zip(batch.to_pylist(), abstracts, strict=True):
-                    rank = row["rank"]
-                    yield self._paper(int(focal[rank]), row, abstract, labels[rank], field[rank - start])
-
-    def _paper(self, at: int, row: dict[str, Any], abstract: str, label: Any, field: str) -> Paper:
-        rules, scores = self.options.rules, self.narrow.scores
-        return Paper(
-            openalex_id=f"W{scores.paper[at]}",
-            title=text(row["title"]),
-            abstract=abstract,
-            publication_year=int(scores.year[at]),
-            cited_by_count=count(row.get("citation_count")),
-            cd_index=float(scores.disruption[at]),
-            novelty_score=known(self.novelty[0][at]),
-            conventionality_score=known(self.novelty[1][at]),
-            disruption_label=label,
-            primary_field=field,
-            label_scheme=rules.scheme,  # pyright: ignore[reportArgumentType]
-            doi=normalised_doi(row.get("doi")),
-            reference_count=int(self.narrow.references[at]),
-            cd_window=None,
-            cd_threshold=rules.threshold,
-        )
 
 
 def _abstracts(batch: pa.RecordBatch) -> list[str]:

@@ -100,7 +100,7 @@ def test_ids_of_all_kinds(tmp_path, command):
         (("text.parquet",), "cannot be read as parquet"),
         (("narrow.parquet",), "has no column year, disruption, title"),
         (("papers.parquet", "--fields", "fields.parquet", "--field-level", "7"), "no field of level 7"),
-        (("papers.parquet", "--language", "xx"), "no paper of"),
+        (("papers.parquet", "--language", "xx"), "no paper is eligible"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path, command, options, words):
