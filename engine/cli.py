@@ -1,81 +1,114 @@
-"""`scisci-gym engine serve` and `scisci-gym engine init-model`."""
+"""`scisci-gym engine serve` and, in the engine alone, `init-model`."""
 
+import inspect
 import json
 import logging
 import os
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from .options import EngineOptions
+from .tiny.options import InitOptions
 
 app = typer.Typer(
     no_args_is_help=True, help="A Tinker-compatible engine on this machine, and tiny models to run on it."
 )
 
 
+def with_options(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator that gives a command the fields of a dataclass as options, in place of its ``**options``.
+
+    A field is an option if its metadata has a ``help``. They also say where the command line differs: ``name``,
+    ``command_line`` (another default), ``unit`` (what the option's number is multiplied by), ``none`` (the word for
+    None). `read_options` turns the options back into fields.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command)
+        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        options = [_parameter(field) for field in fields(kind) if "help" in field.metadata]
+        command.__signature__ = signature.replace(parameters=[*own, *options])  # pyright: ignore[reportFunctionMemberAccess]
+        return command
+
+    return decorate
+
+
+def _parameter(field: Any) -> inspect.Parameter:
+    of = field.metadata
+    name, default, kind = of.get("name", field.name), of.get("command_line", field.default), field.type
+    if default is MISSING:
+        kind, default = list[str] | None, None
+    elif "unit" in of:
+        kind, default = float, default / of["unit"]
+    elif "none" in of or isinstance(default, str):
+        kind, default = str, str(default)
+    flag = f"--{name.replace('_', '-')}"
+    annotation = Annotated[kind, typer.Option(flag, help=of["help"])]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def read_options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the fields of `kind`, from those of the options that `with_options` made of them."""
+    values = {}
+    for field in fields(kind):
+        of = field.metadata
+        name = of.get("name", field.name)
+        if name not in given:
+            continue
+        value = given[name]
+        if field.default is MISSING:
+            value = dict(_pair(item, f"--{name}") for item in value or [])
+        elif "unit" in of:
+            value = type(field.default)(value * of["unit"])
+        elif "none" in of:
+            value = None if value == of["none"] else _whole_number(value, of["none"], f"--{name}")
+        values[field.name] = value
+    return values
+
+
+def _pair(item: str, flag: str) -> tuple[str, str]:
+    name, _, folder = item.partition("=")
+    if not folder:
+        raise typer.BadParameter(f"{item!r} is not of the form NAME=FOLDER", param_hint=flag)
+    return name, folder
+
+
+def _whole_number(text: str, word: str, flag: str) -> int:
+    if not text.removeprefix("-").isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor {word!r}", param_hint=flag)
+    return int(text)
+
+
 @app.command()
+@with_options(EngineOptions)
 def serve(
-    checkpoints: Annotated[Path, typer.Option(help="Folder of all checkpoints.")] = Path("checkpoints"),
-    model: Annotated[
-        list[str] | None, typer.Option(help="NAME=FOLDER or NAME=OWNER/REPO of a base model; may be repeated.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address; other than this machine needs TINKER_API_KEY.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8765,
-    seed: Annotated[str, typer.Option(help="Seed of clients that name none, or 'random'.")] = "0",
-    threads: Annotated[int | None, typer.Option(help="Torch threads; chosen by the number of cores.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16, for the base model.")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch models from the Hugging Face hub.")] = False,
-    adapter: Annotated[str, typer.Option(help="Adapters to train: lora or dora.")] = "lora",
-    quantize: Annotated[str, typer.Option(help="Base model in memory: none, or 4bit (needs bitsandbytes).")] = "none",
-    gather_ms: Annotated[float, typer.Option(help="How long sampling waits for requests to join a batch.")] = 40.0,
-    sampling_gb: Annotated[float, typer.Option(help="Disk space for weights of sampling clients, in GB.")] = 4.0,
-    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
-    announce: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    options_from_stdin: Annotated[bool, typer.Option("--options-from-stdin", hidden=True)] = False, **options: Any
 ) -> None:
     """Serve the Tinker protocol until interrupted.
 
     Point the SDK at it with TINKER_BASE_URL=http://127.0.0.1:8765, TINKER_API_KEY=tml-local and TINKER_TELEMETRY=0. If
     TINKER_API_KEY is set where the server starts, every client must send the same key.
     """
-    from .serve.serving import ServeOptions
-    from .serve.serving import serve as run
+    from .serve.server import serve as run
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    models = {}
-    for item in model or []:
-        name, _, folder = item.partition("=")
-        if not folder:
-            raise typer.BadParameter(f"{item!r} is not of the form NAME=FOLDER", param_hint="--model")
-        models[name] = folder
-    if seed != "random" and not seed.lstrip("-").isdigit():
-        raise typer.BadParameter(f"{seed!r} is neither a whole number nor 'random'", param_hint="--seed")
     try:
-        options = ServeOptions(
-            models=models,
-            checkpoints=checkpoints,
-            host=host,
-            port=port,
-            api_key=os.environ.get("TINKER_API_KEY") or None,
-            seed=None if seed == "random" else int(seed),
-            threads=threads,
-            device=device,
-            dtype=dtype,
-            download=download,
-            adapter=adapter,  # pyright: ignore[reportArgumentType] (checked there)
-            quantize=quantize,  # pyright: ignore[reportArgumentType]
-            gather_seconds=gather_ms / 1000,
-            sampling_bytes=int(sampling_gb * 1e9),
-            parent=parent,
-            announce=announce,
-        )
+        if options_from_stdin:
+            run(EngineOptions.from_json(sys.stdin.read()))
+            return
+        chosen = EngineOptions(**read_options(EngineOptions, options), api_key=os.environ.get("TINKER_API_KEY") or None)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    run(options)
+    run(chosen)
 
 
 @app.command("init-model")
+@with_options(InitOptions)
 def init_model_command(
     out: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
     corpus: Annotated[
@@ -91,17 +124,7 @@ def init_model_command(
     ] = None,
     probe_split: Annotated[str, typer.Option(help="Split of the probe.")] = "validation",
     limit: Annotated[int | None, typer.Option(help="Use this many documents at most.")] = None,
-    steps: Annotated[int, typer.Option(help="Steps of a round of pre-training.")] = 800,
-    batch_size: Annotated[int, typer.Option(help="Documents per step.")] = 16,
-    learning_rate: Annotated[float, typer.Option(help="Peak learning rate.")] = 5e-3,
-    seed: Annotated[int, typer.Option(help="Seed of weights, order and answers.")] = 0,
-    vocab_size: Annotated[int, typer.Option(help="Tokens in all.")] = 1024,
-    hidden_size: Annotated[int, typer.Option(help="Width.")] = 128,
-    intermediate_size: Annotated[int, typer.Option(help="Width of the feed-forward layers.")] = 384,
-    layers: Annotated[int, typer.Option(help="Layers.")] = 2,
-    heads: Annotated[int, typer.Option(help="Attention heads.")] = 4,
-    kv_heads: Annotated[int, typer.Option(help="Key-value heads.")] = 2,
-    threads: Annotated[int | None, typer.Option(help="Torch threads.")] = None,
+    **options: Any,
 ) -> None:
     """Make a tiny Qwen3 model with its own tokenizer and pre-train it briefly on a corpus."""
     from .tiny.corpus import read_labelled, read_texts
@@ -112,24 +135,14 @@ def init_model_command(
     names = _words(columns)
     try:
         texts = read_texts(corpus, names, split, limit)
-        probe = read_labelled(corpus, names, label_column, probe_split, limit) if label_column else None
+        labelled = read_labelled(corpus, names, label_column, probe_split, limit) if label_column else None
         report = init_model(
             out,
             [frame.replace("{text}", text) for text in texts],
             answers=_words(answers) if answers else None,
             whole_words=_words(whole_words),
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            seed=seed,
-            vocab_size=vocab_size,
-            hidden_size=hidden_size,
-            intermediate_size=intermediate_size,
-            layers=layers,
-            heads=heads,
-            kv_heads=kv_heads,
-            probe=[(frame.replace("{text}", text), label) for text, label in probe] if probe else None,
-            threads=threads,
+            probe=[(frame.replace("{text}", text), label) for text, label in labelled] if labelled else None,
+            **read_options(InitOptions, options),
         )
     except (ValueError, FileNotFoundError) as error:
         raise typer.BadParameter(str(error)) from error

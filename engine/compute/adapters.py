@@ -1,22 +1,174 @@
-"""Adapters of a whole model: one pair (LoRA or DoRA) for every adapted layer."""
+"""Low-rank adapters: one pair of matrices for every adapted linear layer, and the adapter of a whole model.
+
+The base model's modules stay as they are; a forward hook on each adapted layer adds what the adapter in use has to add.
+"""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import RequestError
-from .dora import DoraPair
-from .lora import ALPHA, AdaptableLayer, AdapterKind, LoraPair, LoraSpec
+from ..options import ADAPTER_KINDS, AdapterKind
+from .compat import dense_weight
 
-PAIRS: dict[AdapterKind, type[LoraPair]] = {"lora": LoraPair, "dora": DoraPair}
+ALPHA = 32.0
+"""Tinker's fixed LoRA alpha."""
+ROWS_AT_ONCE = 8192
+"""Outputs whose weights are made float32 at once: the vocabulary of a large model would fill the memory."""
+
+
+@dataclass(frozen=True)
+class LoraSpec:
+    """What to adapt, and how: the fields of Tinker's `LoraConfig`, and `kind`, which the server decides."""
+
+    rank: int
+    seed: int | None = None
+    train_attn: bool = True
+    train_mlp: bool = True
+    train_unembed: bool = True
+    kind: AdapterKind = "lora"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rank <= 4096:
+            raise RequestError(f"lora_config.rank must be between 1 and 4096, got {self.rank}")
+        if not (self.train_attn or self.train_mlp or self.train_unembed):
+            raise RequestError("lora_config trains nothing: set train_attn, train_mlp or train_unembed to true")
+        if self.kind not in ADAPTER_KINDS:
+            raise RequestError(f"adapter kind {self.kind!r} is not known; this engine has {', '.join(ADAPTER_KINDS)}")
+
+    def adapts(self, part: str) -> bool:
+        """Whether layers of this part (attn, mlp or unembed) carry an adapter."""
+        return {"attn": self.train_attn, "mlp": self.train_mlp, "unembed": self.train_unembed}[part]
+
+
+@dataclass(frozen=True)
+class AdaptableLayer:
+    """A linear layer that can carry an adapter; `part` is attn, mlp or unembed."""
+
+    name: str
+    part: str
+    in_features: int
+    out_features: int
+    module: nn.Module = field(repr=False, compare=False)
+
+
+class LoraPair:
+    """LoRA of one layer (Hu et al. 2021, arXiv:2106.09685): y = W x + s B A x, with s = alpha / r.
+
+    Parameters
+    ----------
+    a, b
+        float32 (r, in) and (out, r).
+    scale
+        s.
+    """
+
+    def __init__(self, layer: AdaptableLayer, a: Tensor, b: Tensor, scale: float) -> None:
+        self.layer = layer
+        self.a = nn.Parameter(a)
+        self.b = nn.Parameter(b)
+        self.scale = scale
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """The trained tensors under peft's names."""
+        return {"lora_A": self.a, "lora_B": self.b}
+
+    @staticmethod
+    def shapes(layer: AdaptableLayer, rank: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of `parameters` for a layer."""
+        return {"lora_A": (rank, layer.in_features), "lora_B": (layer.out_features, rank)}
+
+    @classmethod
+    def of(cls, layer: AdaptableLayer, tensors: dict[str, Tensor], scale: float) -> Self:
+        """The pair whose `parameters` are `tensors`."""
+        return cls(layer, tensors["lora_A"], tensors["lora_B"], scale)
+
+    def prepare(self) -> None:
+        """Compute what depends on the weights alone; called before the passes of a request."""
+
+    def apply_to(self, x: Tensor, y: Tensor) -> Tensor:
+        """The adapted layer's output (..., out), from its input `x` (..., in) and the frozen layer's output `y`."""
+        return y + self.low_rank_term(x).to(y.dtype)
+
+    def merged(self) -> Tensor:
+        """float32 (out, in): the weight of layer and adapter together, W + s B A; detached."""
+        with torch.no_grad():
+            return dense_weight(self.layer.module).float() + self.scale * (self.b @ self.a)
+
+    def low_rank_term(self, x: Tensor) -> Tensor:
+        """float32 (..., out): s B A x."""
+        return (x.to(self.a.dtype) @ self.a.T) @ self.b.T * self.scale
+
+
+class DoraPair(LoraPair):
+    """DoRA of one layer (Liu et al. 2024, arXiv:2402.09353), eq. 5: W' = m (W + s B A) / ||W + s B A||.
+
+    The norm is taken over the inputs, and the trained magnitude m, float32 (out,), starts as ||W||, so that the adapter
+    starts as the base model. As in section 4.3 of the paper, and in peft, the norm is a constant for the gradient.
+    """
+
+    def __init__(
+        self, layer: AdaptableLayer, a: Tensor, b: Tensor, scale: float, magnitude: Tensor | None = None
+    ) -> None:
+        super().__init__(layer, a, b, scale)
+        self._norm: Tensor | None = None
+        self.magnitude = nn.Parameter(self._row_norms() if magnitude is None else magnitude)
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        return {**super().parameters(), "lora_magnitude_vector": self.magnitude}
+
+    @staticmethod
+    def shapes(layer: AdaptableLayer, rank: int) -> dict[str, tuple[int, ...]]:
+        return {**LoraPair.shapes(layer, rank), "lora_magnitude_vector": (layer.out_features,)}
+
+    @classmethod
+    def of(cls, layer: AdaptableLayer, tensors: dict[str, Tensor], scale: float) -> Self:
+        return cls(layer, tensors["lora_A"], tensors["lora_B"], scale, tensors["lora_magnitude_vector"])
+
+    def prepare(self) -> None:
+        if self._norm is None or self.a.requires_grad:
+            self._norm = self._row_norms()
+
+    def apply_to(self, x: Tensor, y: Tensor) -> Tensor:
+        assert self._norm is not None, "prepare() comes first"
+        ratio = self.magnitude / self._norm
+        bias = self.layer.module.bias
+        plain = y.float()
+        directed = plain - bias.float() if isinstance(bias, Tensor) else plain
+        # Written as a difference, so that an untrained adapter (ratio 1, B 0) leaves the base model's bits alone.
+        return (plain + (ratio - 1) * directed + ratio * self.low_rank_term(x)).to(y.dtype)
+
+    def merged(self) -> Tensor:
+        with torch.no_grad():
+            return (self.magnitude / self._row_norms())[:, None] * super().merged()
+
+    def _row_norms(self) -> Tensor:
+        """float32 (out,): norms of the rows of W + s B A.
+
+        A row that is zero (some models keep one for padding) has magnitude 0 as well; its norm is given as the
+        smallest positive number, so that its output stays 0 instead of becoming 0 / 0.
+        """
+        # Sampling computes in inference mode, whose tensors cannot take part in training later.
+        with torch.inference_mode(False), torch.no_grad():
+            weight = dense_weight(self.layer.module)
+            parts = []
+            for start in range(0, self.layer.out_features, ROWS_AT_ONCE):
+                rows = slice(start, start + ROWS_AT_ONCE)
+                adapted = weight[rows].float() + self.scale * (self.b[rows] @ self.a)
+                parts.append(torch.linalg.vector_norm(adapted, dim=1))
+            return torch.cat(parts).clamp_min(torch.finfo(torch.float32).tiny)
+
+
+_PAIRS: dict[AdapterKind, type[LoraPair]] = {"lora": LoraPair, "dora": DoraPair}
 
 
 @dataclass
 class AdapterWeights:
-    """One adapter: a `LoraPair` (or `DoraPair`) for every adapted layer, in the base model's order."""
+    """The adapter of a model: a `LoraPair` (or `DoraPair`) for every adapted layer, in the base model's order."""
 
     spec: LoraSpec
     pairs: dict[str, LoraPair] = field(default_factory=dict)
@@ -28,6 +180,7 @@ class AdapterWeights:
                 yield f"{name}.{key}", parameter
 
     def parameters(self) -> Iterator[nn.Parameter]:
+        """The trained tensors."""
         for _, parameter in self.named_parameters():
             yield parameter
 
@@ -51,6 +204,7 @@ class AdapterWeights:
 
     @property
     def is_frozen(self) -> bool:
+        """Whether no tensor is trained any more."""
         return not any(parameter.requires_grad for parameter in self.parameters())
 
     def prepare(self) -> None:
@@ -63,6 +217,11 @@ def new_adapter(layers: list[AdaptableLayer], spec: LoraSpec, device: torch.devi
     """A fresh adapter: A uniform in +-1/sqrt(in) (what peft draws), B zero, so that it starts as the base model.
 
     The draw depends on `spec.seed` and the layers alone, not on the device.
+
+    Raises
+    ------
+    RequestError
+        If the model has no layer of the parts that `spec` adapts.
     """
     generator = torch.Generator()
     if spec.seed is None:
@@ -75,7 +234,7 @@ def new_adapter(layers: list[AdaptableLayer], spec: LoraSpec, device: torch.devi
             continue
         a = (torch.rand(spec.rank, layer.in_features, generator=generator) * 2 - 1) / math.sqrt(layer.in_features)
         b = torch.zeros(layer.out_features, spec.rank)
-        adapter.pairs[layer.name] = PAIRS[spec.kind](layer, a.to(device), b.to(device), ALPHA / spec.rank)
+        adapter.pairs[layer.name] = _PAIRS[spec.kind](layer, a.to(device), b.to(device), ALPHA / spec.rank)
     if not adapter.pairs:
         parts = sorted({layer.part for layer in layers})
         raise RequestError(f"the base model has no layers to adapt for {spec}; its adaptable parts are {parts}")
@@ -85,19 +244,25 @@ def new_adapter(layers: list[AdaptableLayer], spec: LoraSpec, device: torch.devi
 def adapter_from_tensors(
     layers: list[AdaptableLayer], spec: LoraSpec, tensors: dict[str, Tensor], device: torch.device
 ) -> AdapterWeights:
-    """Rebuild an adapter from `AdapterWeights.named_tensors`; shapes are checked against the base model."""
+    """Rebuild an adapter from `AdapterWeights.named_tensors`.
+
+    Raises
+    ------
+    RequestError
+        If a shape is not that of the base model's layer.
+    """
     adapter = AdapterWeights(spec)
-    kind = PAIRS[spec.kind]
+    kind = _PAIRS[spec.kind]
     for layer in layers:
         if not spec.adapts(layer.part):
             continue
-        want = kind.shapes(layer, spec.rank)
-        found = {key: tensors.get(f"{layer.name}.{key}") for key in want}
-        got = {key: None if tensor is None else tuple(tensor.shape) for key, tensor in found.items()}
-        if got != want:
+        expected = kind.shapes(layer, spec.rank)
+        saved = {key: tensors.get(f"{layer.name}.{key}") for key in expected}
+        shapes = {key: None if tensor is None else tuple(tensor.shape) for key, tensor in saved.items()}
+        if shapes != expected:
             raise RequestError(
-                f"the checkpoint does not fit the base model at layer {layer.name!r}: expected {want}, got {got}"
+                f"the checkpoint does not fit the base model at layer {layer.name!r}: expected {expected}, got {shapes}"
             )
-        parts = {key: tensor.float().to(device).clone() for key, tensor in found.items() if tensor is not None}
+        parts = {key: tensor.float().to(device).clone() for key, tensor in saved.items() if tensor is not None}
         adapter.pairs[layer.name] = kind.of(layer, parts, ALPHA / spec.rank)
     return adapter

@@ -1,26 +1,30 @@
-"""The attention of a decoding step, written out.
+"""The attention of a decoding step, written out, and the cache of keys and values that it reads.
 
 Torch's fused kernel may split the work of one query over threads by what else is in the batch, so a row's last bits
 would depend on its neighbours; plain batched products of a fixed shape do not. They are also faster here: the query
 heads that share a key head are one product, and so are the rows that share a prompt, whose keys and values are read
 once for all of them. Everything else (reading prompts, training) is left to the fused kernel, unless the model caps its
 scores, which that kernel cannot do.
+
+The cache is allocated ahead and written in place, so a decoding step copies one token and not the whole past.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+
+from .compat import Cache, CacheLayerMixin, register_attention, sdpa_attention_forward
 
 NAME = "scisci_gym"
 UNIT_ROWS = 8
 """Rows with the same prompt that are one product. A lone row pays for eight, in a part of the work that is small."""
 UNITS_AT_ONCE = 4
 """Units per batched product: fixed, so that no result depends on how many there are."""
+GROWTH = 64
+"""Slots added when a cache is full."""
 
 
 @dataclass(frozen=True)
@@ -114,5 +118,105 @@ def attention(
     return out.reshape(rows, heads, length, value.shape[-1]).transpose(1, 2), None
 
 
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, sdpa_mask)
+register_attention(NAME, attention)
+
+
+class SlotLayer(CacheLayerMixin):
+    """Keys and values of one layer: (rows, heads, capacity, head_dim), of which the first `length` slots are filled."""
+
+    is_sliding = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.length = 0
+
+    @classmethod
+    def of(cls, keys: Tensor, values: Tensor, length: int) -> "SlotLayer":
+        """A layer on existing tensors, of which the first `length` slots are filled."""
+        layer = cls()
+        layer.fill(keys, values, length)
+        return layer
+
+    def fill(self, keys: Tensor, values: Tensor, length: int) -> None:
+        """Take over existing tensors, of which the first `length` slots are filled."""
+        self.keys, self.values, self.length, self.is_initialized = keys, values, length, True
+
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """Keys and values (rows, heads, capacity, head_dim); slots from `length` on are not filled yet."""
+        assert self.keys is not None, "the cache is empty"
+        assert self.values is not None, "the cache is empty"
+        return self.keys, self.values
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> "SlotLayer":
+        """A layer whose keys and values went through `change`, which leaves the slots alone."""
+        keys, values = self.filled()
+        return SlotLayer.of(change(keys), change(values), self.length)
+
+    @staticmethod
+    def stack(layers: Sequence["SlotLayer"]) -> "SlotLayer":
+        """The rows of several layers of the same length, one after the other."""
+        keys, values = (torch.cat(parts) for parts in zip(*(layer.filled() for layer in layers), strict=True))
+        return SlotLayer.of(keys, values, layers[0].length)
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Start empty; `update` allocates."""
+        self.fill(key_states[:, :, :0], value_states[:, :, :0], 0)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        """Append keys and values; returns all that are filled."""
+        if not self.is_initialized:
+            # What is read first, the prompt, is taken over as it is.
+            self.fill(key_states, value_states, key_states.shape[-2])
+            return key_states, value_states
+        keys, values = self.filled()
+        end = self.length + key_states.shape[-2]
+        if end > keys.shape[-2]:
+            slots = self.length + max(GROWTH, key_states.shape[-2])
+            keys, values = _grown(keys, slots), _grown(values, slots)
+        keys[:, :, self.length : end] = key_states
+        values[:, :, self.length : end] = value_states
+        self.fill(keys, values, end)
+        return keys[:, :, :end], values[:, :, :end]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self.length
+
+    def get_max_cache_shape(self) -> int:
+        return -1
+
+
+def _grown(part: Tensor, slots: int) -> Tensor:
+    """The same keys or values with room for `slots` slots in all."""
+    rows, heads, present, dim = part.shape
+    return torch.cat([part, part.new_zeros((rows, heads, slots - present, dim))], dim=-2)
+
+
+class SlotCache(Cache):
+    """A `SlotLayer` for every layer of the model."""
+
+    def __init__(self, layers: list[SlotLayer]) -> None:
+        super().__init__(layers=[*layers])
+        self.slots = layers
+
+    @classmethod
+    def empty(cls, num_layers: int) -> "SlotCache":
+        """A cache that takes over what is read first."""
+        return cls([SlotLayer() for _ in range(num_layers)])
+
+    def select_rows(self, rows: Tensor) -> "SlotCache":
+        """A cache of the rows at `rows` (int64, any number of repeats): a copy."""
+        return SlotCache([layer.mapped(lambda part: part.index_select(0, rows)) for layer in self.slots])
+
+    def rows(self, rows: slice) -> "SlotCache":
+        """A view of some rows."""
+        return SlotCache([layer.mapped(lambda part: part[rows]) for layer in self.slots])
+
+    @staticmethod
+    def stack(caches: list["SlotCache"]) -> "SlotCache":
+        """The rows of several caches of the same length, one after the other."""
+        return SlotCache([SlotLayer.stack(layers) for layers in zip(*(cache.slots for cache in caches), strict=True)])

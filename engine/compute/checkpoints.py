@@ -20,15 +20,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ..errors import RequestError
 from ..folders import OwnFolder, new_folder, remove_unowned, restore_all
-from .adapters import AdapterWeights
-from .devices import Quantization
-from .lora import ALPHA, LoraSpec
+from ..options import Quantization
+from .adapters import ALPHA, AdapterWeights, LoraSpec
 
 KINDS = ("weights", "sampler_weights")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")
@@ -228,25 +226,6 @@ class CheckpointStore:
 def now() -> str:
     """The present time in ISO 8601, UTC."""
     return datetime.now(UTC).isoformat()
-
-
-def optimizer_tensors(adapter: AdapterWeights, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
-    """AdamW's state by parameter name: ``{layer}.lora_A.exp_avg`` and so on; empty before the first step."""
-    out: dict[str, Tensor] = {}
-    for name, parameter in adapter.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            out[f"{name}.{key}"] = value.detach().cpu().clone().contiguous()
-    return out
-
-
-def restore_optimizer(adapter: AdapterWeights, optimizer: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:
-    """The inverse of `optimizer_tensors`."""
-    for name, parameter in adapter.named_parameters():
-        prefix = f"{name}."
-        state = {k.removeprefix(prefix): v.clone() for k, v in tensors.items() if k.startswith(prefix)}
-        if state:
-            # AdamW keeps its step count on the CPU, the moments next to the parameter.
-            optimizer.state[parameter] = {k: v if k == "step" else v.to(parameter.device) for k, v in state.items()}
 
 
 def _peft_tensors(adapter: AdapterWeights) -> dict[str, Tensor]:

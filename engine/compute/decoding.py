@@ -2,10 +2,9 @@
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache
 
-from .attention import UNIT_ROWS, UNITS_AT_ONCE, PromptUnits
-from .kv_cache import SlotCache, SlotLayer
+from .attention import UNIT_ROWS, UNITS_AT_ONCE, PromptUnits, SlotCache, SlotLayer
+from .compat import Cache
 from .model import BaseModel
 
 
@@ -89,8 +88,7 @@ class DecodingBatch:
         rows = self._filled(rows)
         decoded = []
         for layers in zip(*(block.layers for block in self._blocks), strict=True):
-            keys, values = (torch.cat(parts) for parts in zip(*(layer.filled() for layer in layers), strict=True))
-            decoded.append(SlotLayer.of(keys.index_select(0, rows), values.index_select(0, rows), layers[0].length))
+            decoded.append(SlotLayer.stack(layers).mapped(lambda part: part.index_select(0, rows)))
         which, lengths = (torch.cat(parts) for parts in zip(*((b.which, b.lengths) for b in self._blocks), strict=True))
         self._arrange(which[rows], lengths[rows], decoded)
         return True
@@ -106,7 +104,7 @@ class DecodingBatch:
         self._blocks = []
         for start in range(0, len(which), self._block_rows):
             part = slice(start, start + self._block_rows)
-            mine = None if decoded is None else [_rows(layer, part) for layer in decoded]
+            mine = None if decoded is None else [_copied_rows(layer, part) for layer in decoded]
             self._blocks.append(DecodingBlock(self._base, self._prompts, which[part], lengths[part], mine))
 
     def _filled(self, rows: Tensor) -> Tensor:
@@ -115,9 +113,8 @@ class DecodingBatch:
         return torch.cat([rows, rows[-1:].expand(missing)])
 
 
-def _rows(layer: SlotLayer, rows: slice) -> SlotLayer:
-    keys, values = layer.filled()
-    return SlotLayer.of(keys[rows].clone(), values[rows].clone(), layer.length)
+def _copied_rows(layer: SlotLayer, rows: slice) -> SlotLayer:
+    return layer.mapped(lambda part: part[rows].clone())
 
 
 def _units(which: list[int]) -> tuple[list[int], list[int]]:

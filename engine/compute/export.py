@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.pytorch_utils import Conv1D
 
 from ..folders import check_free, new_folder
 from .adapters import adapter_from_tensors
 from .checkpoints import CONFIG_FILE, WEIGHTS_FILE, Checkpoint, CheckpointPath, CheckpointStore
-from .devices import DTYPES
-from .lora import dense_weight
+from .compat import dense_weight, set_weight
+from .loading import DTYPES
 from .model import BaseModel
 
 
@@ -71,8 +69,7 @@ def export_merged(store: CheckpointStore, path: str, out: str | Path, dtype: str
         if pair is None and info.quantize == "none":
             continue
         weight = dense_weight(layer.module).float() if pair is None else pair.merged()
-        module = net.get_submodule(layer.name)
-        module.weight = nn.Parameter(weight.T.contiguous() if isinstance(module, Conv1D) else weight.contiguous())
+        set_weight(net.get_submodule(layer.name), weight.contiguous())
         if layer.part == "unembed":
             net.config.tie_word_embeddings = False
             net.config.get_text_config().tie_word_embeddings = False

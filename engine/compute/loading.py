@@ -1,25 +1,54 @@
-"""Find a base model by the name that a client uses, load it, and choose how it is served."""
+"""Find a base model by the name that a client uses, load it, and choose where and how it computes."""
 
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
 from ..errors import RequestError
+from ..options import Quantization, is_hub_name
+from .attention import SlotCache
+from .compat import eager_attention
 from .decoding import DecodingBatch
-from .devices import Quantization
-from .kv_cache import SlotCache
-from .model import BaseModel
-from .pretrained import UnsupportedArchitecture
+from .model import BaseModel, UnsupportedArchitecture
 
 logger = logging.getLogger(__name__)
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 """What is fetched from the hub: no pickled weights, no code."""
-TOLERANCE = {torch.float32: 1e-3}
-"""Largest difference of a log-probability that the self-check allows; in 16 bits, `TOLERANCE_HALF`."""
-TOLERANCE_HALF = 0.25
+TOLERANCE, TOLERANCE_16_BITS = 1e-3, 0.25
+"""Largest difference of a log-probability that the self-check allows, in float32 and in 16 bits."""
+
+
+def choose_device(device: str | None = None, dtype: str | None = None) -> tuple[torch.device, torch.dtype]:
+    """Resolve the options: CUDA with bfloat16 where there is a GPU, otherwise the CPU with float32.
+
+    Raises
+    ------
+    ValueError
+        If `dtype` is not one of float32, bfloat16, float16, or `device` is not available.
+    """
+    if dtype is not None and dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}")
+    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r} asked for, but torch sees no CUDA device; use device='cpu'")
+    default = torch.bfloat16 if chosen.type == "cuda" else torch.float32
+    return chosen, DTYPES[dtype] if dtype else default
+
+
+def choose_threads(threads: int | None = None) -> int:
+    """Number of torch threads: one when cores are few, since they are shared with the client and the environments.
+
+    Two threads on two busy cores wait for each other at every operator; a tiny model has thousands of those per second.
+    """
+    if threads is not None:
+        return threads
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if cores <= 4 else cores // 2
 
 
 def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, download: bool) -> Path:
@@ -59,11 +88,6 @@ def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, d
     raise RequestError(f"base_model {name!r} is not known; this server has {known}{path}{tried}", status=404)
 
 
-def is_hub_name(text: str) -> bool:
-    """Whether `text` reads OWNER/NAME, as repositories of the hub are named."""
-    return text.count("/") == 1 and not text.startswith((".", "/", "~")) and not Path(text).exists()
-
-
 def load_model(
     name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization = "none"
 ) -> BaseModel:
@@ -73,7 +97,7 @@ def load_model(
     try:
         base = BaseModel(name, folder, device, dtype, quantize)
         difference = _difference(base)
-        if difference <= TOLERANCE.get(dtype, TOLERANCE_HALF):
+        if difference <= (TOLERANCE if dtype == torch.float32 else TOLERANCE_16_BITS):
             return base
         reason = f"decoding with a cache differs from its own attention by {difference:.3g} in a log-probability"
     except UnsupportedArchitecture as error:
@@ -91,14 +115,11 @@ def _difference(base: BaseModel, prompt: int = 24, decoded: int = 4) -> float:
     prompt = length - decoded
     tokens = torch.arange(length, device=base.device)[None] * 7919 % base.vocab_size
     places = torch.arange(prompt - 1, length - 1, device=base.device)
-    before = base.net.config._attn_implementation
     try:
-        base.net.set_attn_implementation("eager")
-        expected = base.logits(tokens, places).log_softmax(-1)
+        with eager_attention(base.net):
+            expected = base.logits(tokens, places).log_softmax(-1)
     except (ValueError, NotImplementedError, AttributeError) as error:
         raise UnsupportedArchitecture(f"{base.arch} cannot be checked against its own attention: {error}") from error
-    finally:
-        base.net.set_attn_implementation(before)
     cache = SlotCache.empty(base.num_layers)
     got = [base.logits(tokens[:, :prompt], places[:1], cache=cache)]
     which = torch.zeros(1, dtype=torch.int64, device=base.device)

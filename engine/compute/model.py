@@ -1,5 +1,6 @@
 """A frozen Hugging Face causal language model whose linear layers can carry adapters."""
 
+import inspect
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,20 +9,25 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.cache_utils import Cache
-from transformers.pytorch_utils import Conv1D
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, PreTrainedTokenizerBase
 
 from ..errors import RequestError
-from .adapters import AdapterWeights
-from .devices import Quantization
-from .lora import AdaptableLayer
-from .pretrained import eos_ids, part_of, read_pretrained, sliding_window
+from ..options import Quantization
+from . import attention
+from .adapters import AdaptableLayer, AdapterWeights
+from .compat import Cache, body_runs_once, in_and_out_features, keep_four_bits_packed, set_weight
 
 logger = logging.getLogger(__name__)
 
-
 MERGED_PARAMETERS = 200_000_000
 """Models up to this size (800 MB in float32) are copied to merge an adapter into them."""
+_ATTENTION = ("attn", "attention")
+_MLP = ("mlp", "ffn", "feed_forward", "feedforward", "experts", "fc1", "fc2")
+_ROUTERS = ("gate", "router")
+
+
+class UnsupportedArchitecture(RequestError):
+    """The model cannot decode with a cache of keys and values; it can be served plainly, see `BaseModel`."""
 
 
 class BaseModel:
@@ -62,14 +68,14 @@ class BaseModel:
     ) -> None:
         self.name, self.folder, self.device, self.dtype = name, folder, device, dtype
         self.plain = plain
-        self.net, config, self.tokenizer = read_pretrained(name, folder, device, dtype, quantize, plain=plain)
+        self.net, config, self.tokenizer = _read_pretrained(name, folder, device, dtype, quantize, plain=plain)
         self.config = config.get_text_config()
         self.vocab_size: int = self.net.get_output_embeddings().weight.shape[0]
         self.context_length: int = getattr(self.config, "max_position_embeddings", None) or 1 << 20
         self.num_layers: int = self.config.num_hidden_layers
-        self.window = None if plain else sliding_window(self.config)
+        self.window = None if plain else _sliding_window(self.config)
         self.arch: str = type(self.net).__name__
-        self.eos_ids = eos_ids(self.net, self.tokenizer)
+        self.eos_ids = _eos_ids(self.net, self.tokenizer)
         self.layers: list[AdaptableLayer] = []
         self._adapter: AdapterWeights | None = None
         self._selected: Tensor | None = None
@@ -81,15 +87,11 @@ class BaseModel:
     def _attach_hooks(self) -> None:
         head = self.net.get_output_embeddings()
         for name, module in self.net.named_modules():
-            part = "unembed" if module is head else part_of(name)
-            if part is None or not isinstance(module, nn.Linear | Conv1D):
+            part = "unembed" if module is head else _part_of(name)
+            features = in_and_out_features(module)
+            if part is None or features is None:
                 continue
-            if isinstance(module, Conv1D):
-                inputs, outputs = module.weight.shape
-            else:
-                # Weights of 4 bits are packed: their shape says nothing.
-                inputs, outputs = module.in_features, module.out_features
-            self.layers.append(AdaptableLayer(name, part, inputs, outputs, module))
+            self.layers.append(AdaptableLayer(name, part, *features, module))
             module.register_forward_hook(self._adapter_hook(name))
         head.register_forward_pre_hook(self._select_hook)
 
@@ -109,7 +111,7 @@ class BaseModel:
         return (hidden.reshape(-1, hidden.shape[-1]).index_select(0, self._selected),)
 
     @contextmanager
-    def using(self, adapter: AdapterWeights | None):
+    def using(self, adapter: AdapterWeights | None) -> Iterator[None]:
         """Run the model with `adapter` (None: the bare base model) inside the block.
 
         A frozen adapter is merged into the weights for that time where that is exact enough and fits into memory: a
@@ -167,25 +169,10 @@ class BaseModel:
 
     def logits_in_parts(self, tokens: Tensor, select: Tensor, size: int) -> Iterator[Tensor]:
         """`logits` of many places, `size` at a time: the network runs once, the head (and what follows it) per part."""
-        body = self.net.base_model
-        kept: list[Any] = []
-        run, own = body.forward, vars(body).get("forward")
-
-        def run_once(*args: Any, **kwargs: Any) -> Any:
-            if not kept:
-                kept.append(run(*args, **kwargs))
-            return kept[0]
-
+        results: list[Any] = []
         for start in range(0, len(select), size):
-            if body is not self.net:  # Otherwise it has no body that could be kept apart from the head.
-                body.forward = run_once
-            try:
+            with body_runs_once(self.net, results):
                 part = self.logits(tokens, select[start : start + size])
-            finally:
-                if own is not None:
-                    body.forward = own
-                elif body is not self.net:
-                    del body.forward
             yield part
 
     def decoding_mask(self, slot_positions: Tensor, query_positions: Tensor) -> Tensor | dict[str, Tensor]:
@@ -238,11 +225,82 @@ def _merged(adapter: AdapterWeights) -> Iterator[None]:
     modules = [pair.layer.module for pair in adapter.pairs.values()]
     before = [module.weight for module in modules]
     try:
-        for module, pair in zip(modules, adapter.pairs.values(), strict=True):
-            weight = pair.merged()
-            # A new parameter, so that an embedding tied to the head keeps its own.
-            module.weight = nn.Parameter(weight.T if isinstance(module, Conv1D) else weight, requires_grad=False)
+        for pair in adapter.pairs.values():
+            set_weight(pair.layer.module, pair.merged())
         yield
     finally:
         for module, weight in zip(modules, before, strict=True):
             module.weight = weight
+
+
+def _read_pretrained(
+    name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization, *, plain: bool
+) -> tuple[Any, Any, PreTrainedTokenizerBase]:
+    """Network (frozen, on its device), configuration and tokenizer; errors as in `BaseModel`."""
+    config: Any = None
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        net: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            attn_implementation="eager" if plain else attention.NAME,
+            **(_four_bits(device, dtype) if quantize == "4bit" else {}),
+        )
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        if config is not None and attention.NAME in str(error):
+            raise UnsupportedArchitecture(f"{config.model_type} has an attention of its own") from error
+        raise RequestError(f"base model {name!r} at {folder} cannot be loaded: {error}") from error
+    if not plain and "position_ids" not in inspect.signature(net.forward).parameters:
+        raise UnsupportedArchitecture(f"{type(net).__name__} takes no position_ids")
+    if quantize == "4bit":
+        keep_four_bits_packed(net)
+    else:
+        # Quantised weights are put in their place while they are read.
+        net = net.to(device)
+    return net.eval().requires_grad_(False), config, tokenizer
+
+
+def _four_bits(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
+    config = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+    )
+    return {"quantization_config": config, "device_map": {"": device}}
+
+
+def _part_of(name: str) -> str | None:
+    """attn, mlp, or None for a layer that carries no adapter, by its name."""
+    *path, leaf = name.split(".")
+    if leaf in _ROUTERS:
+        return None
+    for component in (leaf, *reversed(path)):
+        if any(word in component for word in _ATTENTION):
+            return "attn"
+        if any(word in component for word in _MLP):
+            return "mlp"
+    return None
+
+
+def _sliding_window(config: Any) -> int | None:
+    """Tokens that a layer looks back at; None if all look at everything."""
+    types = getattr(config, "layer_types", None)
+    window = getattr(config, "sliding_window", None)
+    if types is not None:
+        if unknown := set(types) - {"full_attention", "sliding_attention"}:
+            raise UnsupportedArchitecture(f"it has {', '.join(sorted(unknown))} layers")
+        return window if "sliding_attention" in types else None
+    return window if getattr(config, "use_sliding_window", True) else None
+
+
+def _eos_ids(net: Any, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Tokens that end a text where the request names none."""
+    generation = getattr(net, "generation_config", None)
+    for source in (generation, net.config, tokenizer):
+        eos = getattr(source, "eos_token_id", None)
+        if eos is not None:
+            return frozenset(eos if isinstance(eos, list) else [eos])
+    return frozenset()

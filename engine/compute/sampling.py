@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from .adapters import AdapterWeights
+from .attention import SlotCache
 from .decoding import DecodingBatch
-from .kv_cache import SlotCache
 from .model import BaseModel
-from .random_streams import uniforms
-from .token_choice import ChoiceRule, choose_tokens, top_logprobs
+from .token_choice import ChoiceRule, choose_tokens, top_logprobs, uniforms
 
 ROWS_AT_ONCE = 256
 """Samples decoded at the same time; more wait for the next round, so that the cache stays bounded."""

@@ -1,8 +1,9 @@
-"""Forward and backward passes of one adapter, and its AdamW step."""
+"""Forward and backward passes of one adapter: equal sequences go through the model once, common prompts once, similar
+lengths together.
+"""
 
-import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,11 +13,157 @@ from torch import Tensor
 
 from ..errors import RequestError
 from .adapters import AdapterWeights
+from .attention import SlotCache, SlotLayer
+from .compat import Cache
 from .losses import LOSSES, OPTIONAL_INPUTS, REQUIRED_INPUTS, check_loss
 from .model import BaseModel
-from .passes import Pass, TrainingSequence, plan_passes
 
+TOKENS_PER_PASS = 4096
+"""Padded tokens that go through the model at once: activations stay in cache, memory stays bounded."""
+LOGITS_PER_PASS = 1 << 26
+"""Logits (positions times vocabulary) computed at once: 256 MB in float32."""
+SHORTEST_SHARED = 16
+"""Shared prompts shorter than this are not worth a pass of their own."""
 _KNOWN_INPUTS = {"target_tokens", "weights", "advantages", "logprobs", *OPTIONAL_INPUTS}
+
+
+@dataclass(frozen=True)
+class TrainingSequence:
+    """A distinct model input.
+
+    Parameters
+    ----------
+    tokens
+        int64 (T,).
+    data
+        Indices of the data that have this input.
+    needed
+        int64, sorted: positions whose logits are wanted.
+    """
+
+    tokens: np.ndarray
+    data: tuple[int, ...]
+    needed: np.ndarray
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Sequences that go through the model together; if `shared`, in groups with a common beginning of `prefix`
+    tokens each.
+    """
+
+    sequences: list[TrainingSequence]
+    prefixes: list[int]
+
+    def logits(self, base: BaseModel) -> Tensor:
+        """float32 (N, vocabulary): logits at the needed positions, sequence after sequence."""
+        if any(self.prefixes):
+            return self._logits_shared(base)
+        # Padding is on the right, where a causal model cannot see it: no mask is needed.
+        tokens, select = _padded(self.sequences, self.prefixes)
+        return base.logits(tokens.to(base.device), select.to(base.device))
+
+    def _logits_shared(self, base: BaseModel) -> Tensor:
+        """Read every prefix once, then all continuations against the keys and values of theirs; gradients flow
+        through both.
+        """
+        heads: dict[bytes, int] = {}
+        which = []
+        for sequence, length in zip(self.sequences, self.prefixes, strict=True):
+            which.append(heads.setdefault(sequence.tokens[:length].tobytes(), len(heads)))
+        width = max(self.prefixes)
+        prompts = torch.zeros((len(heads), width), dtype=torch.int64)
+        for row, text in enumerate(heads):
+            prompt = torch.from_numpy(np.frombuffer(text, np.int64).copy())
+            prompts[row, : len(prompt)] = prompt
+        cache = SlotCache.empty(base.num_layers)
+        base.logits(prompts.to(base.device), torch.zeros(0, dtype=torch.int64, device=base.device), cache=cache)
+        tokens, select = _padded(self.sequences, self.prefixes)
+        lengths = torch.tensor(self.prefixes)
+        steps = torch.arange(tokens.shape[1])
+        seen = (torch.arange(width) < lengths[:, None])[:, None, None, :].expand(-1, 1, len(steps), -1)
+        causal = (steps[None, :] <= steps[:, None]).expand(len(tokens), 1, -1, -1)
+        return base.logits(
+            tokens.to(base.device),
+            select.to(base.device),
+            positions=(lengths[:, None] + steps).to(base.device),
+            mask=torch.cat([seen, causal], dim=-1).to(base.device),
+            cache=_past(cache, torch.tensor(which, device=base.device)),
+        )
+
+
+class _PastLayer(SlotLayer):
+    """Keys and values that are read and not extended, so that gradients can flow back into them."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        keys, values = self.filled()
+        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
+
+
+def _past(cache: SlotCache, rows: Tensor) -> Cache:
+    chosen = cache.select_rows(rows).slots
+    return Cache(layers=[_PastLayer.of(*layer.filled(), layer.length) for layer in chosen])
+
+
+def plan_passes(sequences: Sequence[TrainingSequence], vocabulary: int, *, share: bool) -> Iterable[Pass]:
+    """Cut a batch into passes within the limits; sequences that need nothing are left out.
+
+    Parameters
+    ----------
+    share
+        Whether sequences that begin alike (the rollouts of one group) may share that beginning: everything before
+        the first needed position.
+    """
+    groups: dict[bytes, list[TrainingSequence]] = {}
+    alone: list[TrainingSequence] = []
+    for sequence in sequences:
+        if not len(sequence.needed):
+            continue
+        prefix = int(sequence.needed[0])
+        if share and prefix >= SHORTEST_SHARED:
+            groups.setdefault(sequence.tokens[:prefix].tobytes(), []).append(sequence)
+        else:
+            alone.append(sequence)
+    shared: list[TrainingSequence] = []
+    for members in sorted(groups.values(), key=lambda g: (int(g[0].needed[0]), len(g[0].tokens))):
+        (alone if len(members) == 1 else shared).extend(members)
+    yield from _cut(sorted(alone, key=lambda s: len(s.tokens)), vocabulary, shared=False)
+    yield from _cut(shared, vocabulary, shared=True)
+
+
+def _cut(sequences: list[TrainingSequence], vocabulary: int, *, shared: bool) -> Iterable[Pass]:
+    batch: list[TrainingSequence] = []
+    prompts: set[bytes] = set()
+    longest = widest = positions = 0
+    for sequence in sequences:
+        prefix = int(sequence.needed[0]) if shared else 0
+        prompt = sequence.tokens[:prefix].tobytes()
+        longest = max(longest, len(sequence.tokens) - prefix)
+        widest = max(widest, prefix)
+        tokens = len(prompts | {prompt}) * widest + (len(batch) + 1) * longest
+        too_much = tokens > TOKENS_PER_PASS or (positions + len(sequence.needed)) * vocabulary > LOGITS_PER_PASS
+        if batch and too_much:
+            yield Pass(batch, [int(s.needed[0]) if shared else 0 for s in batch])
+            batch, prompts, positions = [], set(), 0
+            longest, widest = len(sequence.tokens) - prefix, prefix
+        batch.append(sequence)
+        prompts.add(prompt)
+        positions += len(sequence.needed)
+    if batch:
+        yield Pass(batch, [int(s.needed[0]) if shared else 0 for s in batch])
+
+
+def _padded(sequences: Sequence[TrainingSequence], prefixes: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """What follows the prefixes, int64 (B, L) padded on the right, and the needed places in its flattened form."""
+    width = max(len(s.tokens) - prefix for s, prefix in zip(sequences, prefixes, strict=True))
+    tokens = np.zeros((len(sequences), width), np.int64)
+    places = []
+    for row, (sequence, prefix) in enumerate(zip(sequences, prefixes, strict=True)):
+        tokens[row, : len(sequence.tokens) - prefix] = sequence.tokens[prefix:]
+        places.append(row * width + sequence.needed - prefix)
+    return torch.from_numpy(tokens), torch.from_numpy(np.concatenate(places))
 
 
 @dataclass(frozen=True)
@@ -73,7 +220,7 @@ def forward_backward(
     logprobs = [np.zeros(d.inputs["target_tokens"].shape, np.float32) for d in data]
     sequences = _distinct(data, loss_fn, everything=not backward)
     total = 0.0
-    with _all_or_nothing(adapter), base.using(adapter), torch.set_grad_enabled(backward):
+    with all_or_nothing(adapter), base.using(adapter), torch.set_grad_enabled(backward):
         for one in plan_passes(sequences, base.vocab_size, share=base.window is None and not base.plain):
             loss = _pass_loss(base, one, data, loss_fn, config, logprobs)
             total += float(loss.detach())
@@ -85,7 +232,7 @@ def forward_backward(
 
 
 @contextmanager
-def _all_or_nothing(adapter: AdapterWeights) -> Iterator[None]:
+def all_or_nothing(adapter: AdapterWeights) -> Iterator[None]:
     """Gradients that the block computes are added to those from before it, unless it raises."""
     parameters = list(adapter.parameters())
     before = [parameter.grad for parameter in parameters]
@@ -199,70 +346,3 @@ def _check_datum(base: BaseModel, datum: TrainingDatum, i: int, loss_fn: str) ->
 
 def _to(base: BaseModel, array: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(base.device)
-
-
-@dataclass(frozen=True)
-class AdamSettings:
-    """Tinker's `AdamParams`, given anew at every step."""
-
-    learning_rate: float = 1e-4
-    beta1: float = 0.9
-    beta2: float = 0.95
-    eps: float = 1e-12
-    weight_decay: float = 0.0
-    grad_clip_norm: float = 0.0
-
-
-def new_optimizer(adapter: AdapterWeights) -> torch.optim.AdamW:
-    return torch.optim.AdamW(list(adapter.parameters()), lr=0.0)
-
-
-def optim_step(adapter: AdapterWeights, optimizer: torch.optim.AdamW, settings: AdamSettings) -> dict[str, float]:
-    """One AdamW step on the accumulated gradients (zero where there are none), which are then cleared.
-
-    A step that fails changes nothing: weights, optimiser state and gradients are those from before it.
-
-    Returns
-    -------
-    The gradient's norm before clipping, as ``grad_norm:mean``.
-
-    Raises
-    ------
-    RequestError
-        If the norm is not finite. Only then the gradients are cleared, as no repetition could succeed with them.
-    """
-    parameters = list(adapter.parameters())
-    before = [(p.detach().clone(), None if p.grad is None else p.grad.clone()) for p in parameters]
-    state = copy.deepcopy(optimizer.state_dict())
-    try:
-        norm = _step(parameters, optimizer, settings)
-    except BaseException:
-        for parameter, (weight, grad) in zip(parameters, before, strict=True):
-            parameter.data.copy_(weight)
-            parameter.grad = grad
-        optimizer.load_state_dict(state)
-        raise
-    optimizer.zero_grad(set_to_none=True)
-    if not math.isfinite(norm):
-        raise RequestError(f"the gradient's norm is {norm}; the step was not taken and the gradient was dropped")
-    return {"grad_norm:mean": norm}
-
-
-def _step(parameters: list[torch.nn.Parameter], optimizer: torch.optim.AdamW, settings: AdamSettings) -> float:
-    """Take the step if the gradient's norm is finite, and return the norm."""
-    for parameter in parameters:
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    limit = settings.grad_clip_norm if settings.grad_clip_norm > 0 else math.inf
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit))
-    if not math.isfinite(norm):
-        return norm
-    for group in optimizer.param_groups:
-        group.update(
-            lr=settings.learning_rate,
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-        )
-    optimizer.step()
-    return norm

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..compute.lora import LoraSpec
+from ..compute.adapters import LoraSpec
 from ..errors import RequestError
 
 

@@ -1,9 +1,8 @@
 """From the JSON of an `asample` request to what the sampler works on, with every field checked."""
 
 from ..compute.model import BaseModel
-from ..compute.random_streams import seeded_key
 from ..compute.sampling import SampleRequest
-from ..compute.token_choice import ChoiceRule
+from ..compute.token_choice import ChoiceRule, seeded_key
 from ..errors import RequestError
 from .messages import Sample
 

@@ -6,11 +6,11 @@ The mirror image of the SDK's `tinker.proto.request_conv` and `response_conv`.
 import numpy as np
 import zstandard
 from google.protobuf.message import DecodeError
-from tinker.proto import tinker_public_pb2 as pb
 
 from ..compute.sampling import SampleResult, TopK
 from ..compute.training import ForwardBackwardResult, TrainingDatum
 from ..errors import RequestError
+from .compat import pb
 
 _DTYPES: dict[int, type[np.generic]] = {
     pb.DTYPE_FLOAT32: np.float32,

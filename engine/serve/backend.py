@@ -15,65 +15,22 @@ from typing import Any
 
 import torch
 
-from ..compute import training
-from ..compute.adapters import AdapterWeights, adapter_from_tensors, new_adapter
-from ..compute.checkpoints import (
-    Checkpoint,
-    CheckpointInfo,
-    CheckpointPath,
-    CheckpointStore,
-    check_name,
-    now,
-    optimizer_tensors,
-    restore_optimizer,
-)
-from ..compute.devices import Quantization
-from ..compute.loading import find_model, is_hub_name, load_model
-from ..compute.lora import AdapterKind, LoraSpec
+from ..compute import optimizer, training
+from ..compute.adapters import AdapterWeights, LoraSpec, adapter_from_tensors, new_adapter
+from ..compute.checkpoints import Checkpoint, CheckpointInfo, CheckpointPath, CheckpointStore, check_name, now
+from ..compute.loading import choose_device, find_model, load_model
 from ..compute.model import BaseModel
-from ..compute.random_streams import OccurrenceKeys
 from ..compute.sampling import Sampler, SampleRequest, SampleResult
+from ..compute.token_choice import OccurrenceKeys
 from ..errors import RequestError
+from ..options import EngineOptions, is_hub_name
 from .sampling_sessions import SamplingSessions
 from .scheduler import SampleJob
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """How a server computes.
-
-    Parameters
-    ----------
-    models
-        Base models by the name that clients use.
-    any_path, download
-        See `find_model`.
-    seed
-        The seed of clients that name none: it decides the first weights of adapters without a seed of their own and the
-        samples of requests without one. None draws both afresh every time.
-    adapter
-        Kind of the adapters that are trained: Tinker's protocol has no field for it.
-    quantize
-        Number format of the base models' linear layers; see `BaseModel`.
-    block_rows, prompt_tokens
-        See `Sampler`; None chooses by the model's size.
-    sampling_bytes
-        Disk space for the weights of sampling sessions that are not in memory; see `SamplingSessions`.
-    """
-
-    models: Mapping[str, str | Path]
-    device: torch.device
-    dtype: torch.dtype
-    any_path: bool = True
-    download: bool = False
-    seed: int | None = 0
-    adapter: AdapterKind = "lora"
-    quantize: Quantization = "none"
-    block_rows: int | None = None
-    prompt_tokens: int | None = None
-    sampling_bytes: int = 4 << 30
+SMALL = 20_000_000
+"""Parameters below which the cost of a call to the model, not its arithmetic, decides the speed of sampling."""
 
 
 @dataclass
@@ -90,22 +47,29 @@ class TrainingModel:
 
 
 class Backend:
-    """State and operations of the engine."""
+    """State and operations of the engine.
 
-    def __init__(self, options: EngineOptions, store: CheckpointStore) -> None:
+    Raises
+    ------
+    ValueError
+        If the options name a device or a number format that is not there.
+    """
+
+    def __init__(self, options: EngineOptions) -> None:
         self.options = options
-        self.store = store
-        self.sessions = SamplingSessions(store, options.sampling_bytes)
+        self._device, self._dtype = choose_device(options.device, options.dtype)
+        self.store = CheckpointStore(Path(options.checkpoints))
+        self.sessions = SamplingSessions(self.store, options.sampling_bytes)
         self.models: dict[str, TrainingModel] = {}
         self._bases: dict[str, BaseModel] = {}
         self._samplers: dict[int, Sampler] = {}
 
     def base(self, name: str) -> BaseModel:
         """The base model of that name, loaded at first use."""
-        options = self.options
-        folder = find_model(name, options.models, any_path=options.any_path, download=options.download)
+        models = self.options.models
+        folder = find_model(name, models, any_path=self.options.is_local, download=self.options.download)
         # A relative path means something else in another working directory: it is remembered as an absolute one.
-        is_path = name not in options.models and Path(name).is_dir()
+        is_path = name not in models and Path(name).is_dir()
         return self._loaded(str(folder.resolve()) if is_path else name, folder)
 
     def base_of(self, path: CheckpointPath) -> BaseModel:
@@ -115,7 +79,7 @@ class Backend:
         remembers, and at last what its name means on the Hugging Face hub.
         """
         name = self.store.info(path).base_model
-        if name in self.options.models or not self.options.any_path:
+        if name in self.options.models or not self.options.is_local:
             return self.base(name)
         try:
             return self._loaded(name, self.store.base_folder(path))
@@ -130,30 +94,20 @@ class Backend:
     def base_name(self, path: CheckpointPath) -> str:
         """What a client calls the base model of a checkpoint now: its folder may have been moved with the run."""
         name = self.store.info(path).base_model
-        if name in self.options.models or is_hub_name(name) or not self.options.any_path:
+        if name in self.options.models or is_hub_name(name) or not self.options.is_local:
             return name
         return str(self.store.base_folder(path))
 
     def _loaded(self, name: str, folder: Path) -> BaseModel:
-        options = self.options
         key = str(folder.resolve())
         if key not in self._bases:
-            base = load_model(name, folder, options.device, options.dtype, options.quantize)
+            base = load_model(name, folder, self._device, self._dtype, self.options.quantize)
             self._bases[key] = base
-            self._samplers[id(base)] = Sampler(base, *self._sampling_shape(base))
+            self._samplers[id(base)] = Sampler(base, *_sampling_shape(base))
         return self._bases[key]
 
-    def _sampling_shape(self, base: BaseModel) -> tuple[int, int]:
-        """(rows of a decoding block, prompt tokens per call): small models are dominated by the cost of a call."""
-        on_gpu = base.device.type == "cuda"
-        small = sum(p.numel() for p in base.net.parameters()) < 20_000_000
-        rows = self.options.block_rows or (32 if small or on_gpu else 8)
-        # With several CPU threads the fused attention splits prompts that are read together by what else is there
-        # (measured: last bits differ), so they are read one by one.
-        together = 256 if small and not on_gpu and torch.get_num_threads() == 1 else 1
-        return rows, self.options.prompt_tokens or together
-
     def model(self, model_id: str) -> TrainingModel:
+        """The model in training with this id; a `RequestError` (404) if there is none."""
         if model_id not in self.models:
             raise RequestError(
                 f"model_id {model_id!r} is not in training here (sessions end with the server); "
@@ -183,11 +137,12 @@ class Backend:
     def create_model(
         self, model_id: str, base_model: str, spec: LoraSpec, metadata: dict[str, Any], *, seed: int | None = None
     ) -> TrainingModel:
+        """Start training a new adapter of `base_model`; `seed` is that of the client's run."""
         if model_id in self.models:
             raise RequestError(f"model_id {model_id!r} exists already")
         base = self.base(base_model)
         adapter = new_adapter(base.layers, spec, base.device)
-        model = TrainingModel(model_id, base, adapter, training.new_optimizer(adapter), metadata, seed=seed)
+        model = TrainingModel(model_id, base, adapter, optimizer.new_optimizer(adapter), metadata, seed=seed)
         self.models = {**self.models, model_id: model}
         return model
 
@@ -200,12 +155,14 @@ class Backend:
         *,
         backward: bool,
     ) -> training.ForwardBackwardResult:
+        """See `training.forward_backward`."""
         model = self.model(model_id)
         return training.forward_backward(model.base, model.adapter, data, loss_fn, config, backward=backward)
 
-    def optim_step(self, model_id: str, settings: training.AdamSettings) -> dict[str, float]:
+    def optim_step(self, model_id: str, settings: optimizer.AdamSettings) -> dict[str, float]:
+        """See `optimizer.optim_step`."""
         model = self.model(model_id)
-        metrics = training.optim_step(model.adapter, model.optimizer, settings)
+        metrics = optimizer.optim_step(model.adapter, model.optimizer, settings)
         model.step += 1
         return metrics
 
@@ -223,7 +180,7 @@ class Backend:
         model = self.model(model_id)
         name = check_name(name or f"step-{model.step:06d}-{uuid.uuid4().hex[:6]}", "the name of a checkpoint")
         path = CheckpointPath(model_id, kind, name)
-        state = optimizer_tensors(model.adapter, model.optimizer) if kind == "weights" else None
+        state = optimizer.optimizer_tensors(model.adapter, model.optimizer) if kind == "weights" else None
         info = CheckpointInfo(
             path=str(path),
             base_model=model.base.name,
@@ -244,7 +201,7 @@ class Backend:
         model_id: str,
         path: str,
         *,
-        optimizer: bool,
+        with_optimizer: bool,
         base_model: str | None = None,
         metadata: dict[str, Any] | None = None,
         seed: int | None = None,
@@ -260,30 +217,31 @@ class Backend:
         source = CheckpointPath.parse(path)
         checkpoint = self.store.load(source)
         self._check_kind(checkpoint.info)
-        if optimizer and checkpoint.optimizer is None:
+        if with_optimizer and checkpoint.optimizer is None:
             raise RequestError(
                 f"{path} holds no optimizer state (it is a sampler checkpoint); load it without optimizer"
             )
         name = base_model or checkpoint.info.base_model
         base = self.base_of(source) if name == checkpoint.info.base_model else self.base(name)
         adapter = self._adapter(base, checkpoint)
-        state = training.new_optimizer(adapter)
-        if optimizer and checkpoint.optimizer is not None:
-            restore_optimizer(adapter, state, checkpoint.optimizer)
-        step = checkpoint.info.step if optimizer else 0
+        state = optimizer.new_optimizer(adapter)
+        if with_optimizer and checkpoint.optimizer is not None:
+            optimizer.restore_optimizer(adapter, state, checkpoint.optimizer)
+        step = checkpoint.info.step if with_optimizer else 0
         before = self.models.get(model_id)
-        kept = metadata or (before.metadata if before else checkpoint.info.run_metadata)
-        model = TrainingModel(model_id, base, adapter, state, kept, step, seed)
+        metadata = metadata or (before.metadata if before else checkpoint.info.run_metadata)
+        model = TrainingModel(model_id, base, adapter, state, metadata, step, seed)
         self.models = {**self.models, model_id: model}
         return model
 
     def _check_kind(self, info: CheckpointInfo) -> None:
-        theirs, mine = (info.lora.kind, info.quantize), (self.options.adapter, self.options.quantize)
-        if theirs != mine:
+        kind, quantize = info.lora.kind, info.quantize
+        mine = self.options
+        if (kind, quantize) != (mine.adapter, mine.quantize):
             raise RequestError(
-                f"{info.path} was trained with adapter {theirs[0]!r} and quantize {theirs[1]!r}, this engine trains "
-                f"with {mine[0]!r} and {mine[1]!r}; to go on with it start the engine with --adapter {theirs[0]} "
-                f"--quantize {theirs[1]} (sampling from it works as it is)"
+                f"{info.path} was trained with adapter {kind!r} and quantize {quantize!r}, this engine trains "
+                f"with {mine.adapter!r} and {mine.quantize!r}; to go on with it start the engine with --adapter {kind} "
+                f"--quantize {quantize} (sampling from it works as it is)"
             )
 
     def _adapter(self, base: BaseModel, checkpoint: Checkpoint) -> AdapterWeights:
@@ -353,6 +311,16 @@ class Backend:
         """Free the models and sampling sessions of a client session."""
         self.models = {name: model for name, model in self.models.items() if _owner(name) != session_id}
         self.sessions.end(session_id)
+
+
+def _sampling_shape(base: BaseModel) -> tuple[int, int]:
+    """(rows of a decoding block, prompt tokens per call): small models are dominated by the cost of a call."""
+    on_gpu = base.device.type == "cuda"
+    small = sum(p.numel() for p in base.net.parameters()) < SMALL
+    rows = 32 if small or on_gpu else 8
+    # With several CPU threads the fused attention splits prompts that are read together by what else is there
+    # (measured: last bits differ), so they are read one by one.
+    return rows, 256 if small and not on_gpu and torch.get_num_threads() == 1 else 1
 
 
 def _owner(model_id: str) -> str:

@@ -13,7 +13,7 @@ from aiohttp import web
 from ..errors import RequestError
 from ..protocol import messages as m
 from .backend import Backend
-from .work import Work
+from .promises import Promises
 
 SESSION_SECONDS = 1800.0
 """A client that sent no heartbeat for this many seconds has ended; its models and samplers are freed."""
@@ -30,11 +30,12 @@ class ClientSession:
 class ClientSessions:
     """Routes of the sessions, and the table of those that have not ended. It is used on the event loop only."""
 
-    def __init__(self, backend: Backend, work: Work) -> None:
-        self._backend, self._work = backend, work
+    def __init__(self, backend: Backend, promises: Promises) -> None:
+        self._backend, self._promises = backend, promises
         self._alive: dict[str, ClientSession] = {}
 
     def add_to(self, app: web.Application, api: str) -> None:
+        """Register the routes under `api`."""
         app.router.add_post(f"{api}/create_session", self.create_session)
         app.router.add_post(f"{api}/session_heartbeat", self.heartbeat)
         app.router.add_post(f"{api}/sessions/{{id}}/finish", self.finish_session)
@@ -60,12 +61,14 @@ class ClientSessions:
                 self._end(session_id)
 
     async def create_session(self, request: web.Request) -> web.Response:
+        """A new client."""
         body = m.parse(m.CreateSession, await request.read())
         session_id = f"session-{uuid.uuid4().hex}"
         self._alive[session_id] = ClientSession(time.monotonic(), session_seed(body.tags))
         return web.json_response({"type": "create_session", "session_id": session_id})
 
     async def heartbeat(self, request: web.Request) -> web.Response:
+        """A sign of life; 410 tells a client that it has ended."""
         body = m.parse(m.SessionHeartbeat, await request.read())
         if body.session_id not in self._alive:
             raise RequestError(f"session {body.session_id!r} has ended or belongs to an earlier server", status=410)
@@ -73,12 +76,13 @@ class ClientSessions:
         return web.json_response({"type": "session_heartbeat"})
 
     async def finish_session(self, request: web.Request) -> web.Response:
+        """The end of a client."""
         self._end(request.match_info["id"])
         return web.json_response({})
 
     def _end(self, session_id: str) -> None:
         if self._alive.pop(session_id, None) is not None:
-            self._work.later(lambda: self._backend.end_session(session_id))
+            self._promises.later(lambda: self._backend.end_session(session_id))
 
 
 def session_seed(tags: list[str]) -> int | None:
@@ -94,7 +98,7 @@ def session_seed(tags: list[str]) -> int | None:
     >>> session_seed(["mine", "seed=3"])
     3
     """
-    found = {tag.partition("=")[2].strip() for tag in tags if tag.partition("=")[0].strip() == "seed"}
-    if len(found) > 1 or not all(text.removeprefix("-").isdecimal() for text in found):
-        raise RequestError(f"the session's tags name the seed {sorted(found)}; give one whole number, as in seed=3")
-    return int(found.pop()) if found else None
+    seeds = {tag.partition("=")[2].strip() for tag in tags if tag.partition("=")[0].strip() == "seed"}
+    if len(seeds) > 1 or not all(text.removeprefix("-").isdecimal() for text in seeds):
+        raise RequestError(f"the session's tags name the seed {sorted(seeds)}; give one whole number, as in seed=3")
+    return int(seeds.pop()) if seeds else None

@@ -9,11 +9,10 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..compute.adapters import AdapterWeights, adapter_from_tensors
+from ..compute.adapters import AdapterWeights, LoraSpec, adapter_from_tensors
 from ..compute.checkpoints import CheckpointPath, CheckpointStore
-from ..compute.lora import LoraSpec
 from ..compute.model import BaseModel
-from ..compute.random_streams import OccurrenceKeys
+from ..compute.token_choice import OccurrenceKeys
 from ..errors import RequestError
 from ..folders import OwnFolder
 
@@ -55,6 +54,10 @@ class SamplingSession:
     adapter: AdapterWeights | None = field(default=None, repr=False)
     last_used: int = 0
     file_bytes: int = 0
+
+    def answered(self) -> None:
+        """Count a request that is answered."""
+        self.waiting -= 1
 
 
 class SamplingSessions:

@@ -16,6 +16,8 @@ Report = Callable[[Any], None]
 
 STRETCH = 5
 """How many times its usual wait a batch waits at most on a busy machine."""
+SERIES = 4096
+"""Series of request numbers that are remembered."""
 _CLONE_BLOCK = 1_000_000_000
 """Every copy of a sampling client numbers its requests within a block of its own."""
 
@@ -41,6 +43,77 @@ class SampleJob:
     arrived: float = field(default_factory=time.monotonic)
 
 
+class Patience:
+    """How long a batch waits for the next request, learnt from the gaps between earlier ones.
+
+    A client sends its requests over some tens of milliseconds, and a batch taken too early leaves the rest to wait for
+    a whole decoding run. On a busy machine requests come further apart: the wait is twice the longest gap of late,
+    between `quiet` and `STRETCH` times that, in seconds.
+    """
+
+    def __init__(self, quiet: float) -> None:
+        self._quiet = quiet
+        self._gap = 0.0
+        self._last_arrival = self._batch_done = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The wait after the newest request."""
+        return min(max(self._quiet, 2 * self._gap), STRETCH * self._quiet)
+
+    def batch_taken(self, arrivals: Sequence[float]) -> None:
+        """Learn from the times at which the requests of a batch came; older gaps count half with every call."""
+        times = sorted(arrivals)
+        # A request that came while the batch before it was running did not wait for its results: the same burst.
+        if times and times[0] < self._batch_done:
+            times.insert(0, self._last_arrival)
+        self._gap = max([self._gap / 2, *(later - earlier for earlier, later in pairwise(times))])
+        if times:
+            self._last_arrival = times[-1]
+
+    def batch_done(self, time: float) -> None:
+        """Note when the results of a batch were there."""
+        self._batch_done = time
+
+
+class RequestNumbers:
+    """The numbers that clients give to the requests of a sampling session.
+
+    They tell whether a request is still on its way: equal prompts are told apart by the client's order and not by the
+    network's.
+    """
+
+    def __init__(self) -> None:
+        self._next: OrderedDict[tuple[str, int], int] = OrderedDict()
+
+    def incomplete(self, jobs: Sequence[SampleJob]) -> bool:
+        """Whether a number is missing between those served before and the highest of `jobs`."""
+        series: dict[tuple[str, int], set[int]] = {}
+        for job in jobs:
+            if job.seq_id is not None:
+                series.setdefault(_series(job.session_id, job.seq_id), set()).add(job.seq_id)
+        for key, numbers in series.items():
+            first = self._next.get(key, key[1] * _CLONE_BLOCK)
+            new = [number for number in numbers if number >= first]
+            if new and max(new) - first + 1 > len(new):
+                return True
+        return False
+
+    def served(self, jobs: Sequence[SampleJob]) -> None:
+        """Count on from the numbers of `jobs`, which are in order."""
+        for job in jobs:
+            if job.seq_id is not None:
+                key = _series(job.session_id, job.seq_id)
+                self._next[key] = job.seq_id + 1
+                self._next.move_to_end(key)
+        while len(self._next) > SERIES:
+            self._next.popitem(last=False)
+
+
+def _series(session_id: str, number: int) -> tuple[str, int]:
+    return session_id, number // _CLONE_BLOCK
+
+
 class Scheduler(threading.Thread):
     """The worker.
 
@@ -48,15 +121,12 @@ class Scheduler(threading.Thread):
     ----------
     serve_samples
         Takes sample jobs, returns one result or exception for each.
+    quiet_seconds
+        A batch is taken when no request arrived for this long, or longer on a busy machine; see `Patience`.
+    gap_seconds
+        How long a batch waits for a request whose number is missing between those that arrived.
     prepare_samples
         Takes sample jobs while others are still awaited: work that can be done ahead of the batch.
-    quiet_seconds
-        A batch is taken when no request arrived for this long: an RL client sends its requests over some tens of
-        milliseconds, and a batch taken too early leaves the rest to wait for a whole decoding run. On a busy machine
-        requests come further apart: the wait grows with the gaps that were seen, up to `STRETCH` times.
-    gap_seconds
-        Requests of a session are numbered. While a number is missing between those that arrived, the batch waits
-        this long for it, so that equal prompts are told apart by the client's order and not by the network's.
     """
 
     def __init__(
@@ -69,13 +139,11 @@ class Scheduler(threading.Thread):
         super().__init__(name="engine-worker", daemon=True)
         self._serve_samples = serve_samples
         self._prepare_samples = prepare_samples
-        self._quiet = quiet_seconds
-        self._gap = gap_seconds
+        self.patience = Patience(quiet_seconds)
+        self._gap_seconds = gap_seconds
         self._jobs: deque[Job] = deque()
         self._samples: list[SampleJob] = []
-        self._next_seq: OrderedDict[tuple[str, int], int] = OrderedDict()
-        self._spread = 0.0
-        self._last_arrival = self._last_done = 0.0
+        self._numbers = RequestNumbers()
         self._changed = threading.Condition()
         self._stopping = False
 
@@ -100,6 +168,9 @@ class Scheduler(threading.Thread):
             self._changed.notify()
 
     def run(self) -> None:
+        """The thread: until it is stopped, one training job, then a batch of samples, so that neither kind can starve
+        the other.
+        """
         while True:
             with self._changed:
                 while not (self._jobs or self._samples or self._stopping):
@@ -109,8 +180,7 @@ class Scheduler(threading.Thread):
                 job = self._jobs.popleft() if self._jobs else None
             if job is not None:
                 self._run_job(job)
-            # Samples are served between training jobs, so that neither kind can starve the other.
-            if batch := self._gather():
+            if batch := self._next_batch():
                 self._run_samples(batch)
 
     def _run_job(self, job: Job) -> None:
@@ -125,49 +195,31 @@ class Scheduler(threading.Thread):
             results = self._serve_samples(batch)
         except Exception as error:
             results = [error] * len(batch)
-        self._last_done = time.monotonic()
+        self.patience.batch_done(time.monotonic())
         for job, result in zip(batch, results, strict=True):
             _deliver(job, result)
 
-    def _gather(self) -> list[SampleJob]:
+    def _next_batch(self) -> list[SampleJob]:
+        """All requests that wait, once no more are expected; the wait is used to prepare them."""
         with self._changed:
-            while self._samples and not self._stopping:
-                now = time.monotonic()
-                newest = max(job.arrived for job in self._samples)
-                patience = self._gap if self._missing() else self._patience()
-                if now - newest >= patience:
-                    break
+            while self._samples and not self._stopping and (seconds := self._remaining_wait()) > 0:
                 if not self._prepare():
-                    self._changed.wait(newest + patience - now)
+                    self._changed.wait(seconds)
+            self.patience.batch_taken([job.arrived for job in self._samples])
             batch = [job for job in self._samples if not job.cancelled]
-            self._note_gaps()
             self._samples.clear()
             batch.sort(key=lambda job: (job.session_id, job.seq_id or 0))
-            for job in batch:
-                if job.seq_id is not None:
-                    key = (job.session_id, job.seq_id // _CLONE_BLOCK)
-                    self._next_seq[key] = job.seq_id + 1
-                    self._next_seq.move_to_end(key)
-            while len(self._next_seq) > 4096:
-                self._next_seq.popitem(last=False)
+            self._numbers.served(batch)
             return batch
 
-    def _patience(self) -> float:
-        return min(max(self._quiet, 2 * self._spread), STRETCH * self._quiet)
-
-    def _note_gaps(self) -> None:
-        """Remember the longest gap within a burst of requests; older ones count half as much with every batch."""
-        arrivals = sorted(job.arrived for job in self._samples)
-        # A request that came while the batch before it was running did not wait for its results: the same burst.
-        if arrivals and arrivals[0] < self._last_done:
-            arrivals.insert(0, self._last_arrival)
-        gaps = [later - earlier for earlier, later in pairwise(arrivals)]
-        self._spread = max([self._spread / 2, *gaps])
-        if arrivals:
-            self._last_arrival = arrivals[-1]
+    def _remaining_wait(self) -> float:
+        """Seconds that the batch still waits for further requests."""
+        newest = max(job.arrived for job in self._samples)
+        wait = self._gap_seconds if self._numbers.incomplete(self._samples) else self.patience.seconds
+        return newest + wait - time.monotonic()
 
     def _prepare(self) -> bool:
-        """Use the wait: prepare what has arrived, with the lock released; False if all of it is prepared."""
+        """Prepare what has arrived, with the lock released; False if all of it is prepared."""
         fresh = [job for job in self._samples if not job.prepared and not job.cancelled]
         if self._prepare_samples is None or not fresh:
             return False
@@ -182,19 +234,6 @@ class Scheduler(threading.Thread):
         finally:
             self._changed.acquire()
         return True
-
-    def _missing(self) -> bool:
-        """Whether a request is missing between those that arrived."""
-        waiting: dict[tuple[str, int], set[int]] = {}
-        for job in self._samples:
-            if job.seq_id is not None:
-                waiting.setdefault((job.session_id, job.seq_id // _CLONE_BLOCK), set()).add(job.seq_id)
-        for key, numbers in waiting.items():
-            first = self._next_seq.get(key, key[1] * _CLONE_BLOCK)
-            ahead = [n for n in numbers if n >= first]
-            if ahead and max(ahead) - first + 1 > len(ahead):
-                return True
-        return False
 
 
 def _deliver(job: Job | SampleJob, result: Any) -> None:

@@ -9,12 +9,14 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ..options import EngineOptions
 
 if TYPE_CHECKING:
-    from .serving import ServerThread
+    from .server import ServerThread
 
 START_SECONDS = 120.0
 """Importing torch on a busy machine takes a while."""
@@ -76,16 +78,8 @@ def start_engine(
     *,
     checkpoints: str | Path,
     process: bool = True,
-    port: int = 0,
-    seed: int | None = 0,
-    threads: int | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-    download: bool = False,
-    adapter: str = "lora",
-    quantize: str = "none",
-    gather_seconds: float = 0.04,
     log: str | Path | None = None,
+    **options: Any,
 ) -> Engine:
     """Start an engine on 127.0.0.1 and wait until it answers. The caller closes it.
 
@@ -97,56 +91,55 @@ def start_engine(
         Folder of all checkpoints; an engine started again on it serves the old ones.
     process
         A process of its own (faster), or a thread of this one.
-    seed
-        The seed of clients that name none, see `run_seed`; None draws first weights and samples afresh.
-    threads, device, dtype, download, adapter, quantize
-        See `ServeOptions`.
     log
-        File for the messages of the process; None shows them here.
+        File for the messages of the process; None drops them.
+    options
+        Fields of `EngineOptions` by name: port, seed (see `run_seed`; None draws first weights and samples afresh),
+        threads, device, dtype, download, adapter, quantize, gather_seconds, sampling_bytes.
 
     Raises
     ------
+    TypeError
+        If there is no such option.
+    ValueError
+        If the value of an option is refused, see `EngineOptions`.
     RuntimeError
         If the engine ends before it answers, or does not answer in time.
     """
-    key = f"tml-{secrets.token_hex(16)}"
-    # Resolved where they are folders: the engine's process may live elsewhere. Others are names of the hub.
-    folders = {n: str(Path(f).resolve() if Path(f).exists() else f) for n, f in (models or {}).items()}
-    root = Path(checkpoints).resolve()
-    if not process:
-        from .serving import ServeOptions, ServerThread
+    chosen = EngineOptions(
+        # Absolute where they are folders: the engine's process may live elsewhere. Others are names of the hub.
+        models={n: str(Path(f).resolve() if Path(f).exists() else f) for n, f in (models or {}).items()},
+        checkpoints=Path(checkpoints).resolve(),
+        api_key=f"tml-{secrets.token_hex(16)}",
+        **options,
+    )
+    if process:
+        return _start_process(chosen, log)
+    from .server import ServerThread
 
-        options = ServeOptions(
-            folders, root, port=port, api_key=key, seed=seed, threads=threads, device=device, dtype=dtype,
-            download=download, adapter=adapter, quantize=quantize,  # pyright: ignore[reportArgumentType] (checked there)
-            gather_seconds=gather_seconds,
-        )  # fmt: skip
-        thread = ServerThread(options)
-        return Engine(thread.start(), key, thread=thread)
-    command = [sys.executable, "-m", "scisci_gym.engine", "serve", "--checkpoints", str(root), "--port", str(port)]
-    command += ["--parent", str(os.getpid()), "--seed", "random" if seed is None else str(seed)]
-    command += ["--gather-ms", str(gather_seconds * 1000), "--adapter", adapter, "--quantize", quantize]
-    command += ["--download"] if download else []
-    for name, folder in folders.items():
-        command += ["--model", f"{name}={folder}"]
-    for option, value in (("--threads", threads), ("--device", device), ("--dtype", dtype)):
-        if value is not None:
-            command += [option, str(value)]
+    thread = ServerThread(chosen)
+    return Engine(thread.start(), str(chosen.api_key), thread=thread)
+
+
+def _start_process(options: EngineOptions, log: str | Path | None) -> Engine:
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as files:
         announce = Path(scratch, "address")
-        output = files.enter_context(open(log, "ab")) if log is not None else None
+        output = files.enter_context(open(log, "ab")) if log is not None else subprocess.DEVNULL
         child = subprocess.Popen(
-            [*command, "--announce", str(announce)],
-            # The key travels in the environment: arguments can be read by everybody on the machine.
-            env={**os.environ, "TINKER_API_KEY": key},
-            stdin=subprocess.DEVNULL,
-            stdout=output or subprocess.DEVNULL,
+            [sys.executable, "-m", "scisci_gym.engine", "serve", "--options-from-stdin"],
+            stdin=subprocess.PIPE,
+            stdout=output,
             stderr=output,
             # Ctrl-C goes to the whole terminal group; the parent decides when the engine ends.
             start_new_session=True,
         )
-        engine = Engine("", key, process=child)
+        engine = Engine("", str(options.api_key), process=child)
         try:
+            # The key travels through the pipe: arguments can be read by everybody on the machine.
+            sent = replace(options, parent=os.getpid(), announce=str(announce))
+            assert child.stdin is not None
+            with child.stdin as pipe, contextlib.suppress(BrokenPipeError):  # It has ended, as the wait will show.
+                pipe.write(sent.to_json().encode())
             _wait_for(engine, announce)
         except BaseException:
             engine.close()
@@ -204,20 +197,7 @@ def run_seed(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def local_engine(
-    models: Mapping[str, str | Path] | None = None,
-    *,
-    checkpoints: str | Path,
-    process: bool = True,
-    port: int = 0,
-    seed: int | None = 0,
-    threads: int | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-    download: bool = False,
-    adapter: str = "lora",
-    quantize: str = "none",
-    gather_seconds: float = 0.04,
-    log: str | Path | None = None,
+    models: Mapping[str, str | Path] | None = None, *, checkpoints: str | Path, **options: Any
 ) -> Iterator[Engine]:
     """`start_engine` as a context: inside it the tinker SDK uses the engine; afterwards the environment is as it was.
 
@@ -226,10 +206,7 @@ def local_engine(
     >>> with local_engine({"tiny": "models/tiny"}, checkpoints="runs/checkpoints"):  # doctest: +SKIP
     ...     client = tinker.ServiceClient()
     """
-    engine = start_engine(
-        models, checkpoints=checkpoints, process=process, port=port, seed=seed, threads=threads, device=device,
-        dtype=dtype, download=download, adapter=adapter, quantize=quantize, gather_seconds=gather_seconds, log=log,
-    )  # fmt: skip
+    engine = start_engine(models, checkpoints=checkpoints, **options)
     before = {name: os.environ.get(name) for name in engine.environment}
     try:
         os.environ.update(engine.environment)

@@ -6,18 +6,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
-from transformers.utils.logging import disable_progress_bar
 
-from ..compute.devices import choose_threads
+from ..compute.compat import disable_progress_bar
+from ..compute.loading import choose_threads
 from ..folders import check_free, new_folder
-from .chat_tokenizer import train_tokenizer
+from .chat_tokenizer import Prompt, all_prompt_ids, answer_ids, messages, train_tokenizer
 from .linear_probe import Labelled, probe_accuracy, tfidf_accuracy
+from .options import InitOptions
 from .pretraining import Documents, TrainingPlan, pretrain
-from .prompts import Prompt, all_prompt_ids, answer_ids, messages
 
 logger = logging.getLogger(__name__)
 
@@ -59,24 +60,9 @@ def init_model(
     out: str | Path,
     prompts: Sequence[Prompt],
     *,
-    answers: Sequence[str] | None = None,
-    whole_words: Sequence[str] = (),
-    steps: int = 800,
-    batch_size: int = 16,
-    learning_rate: float = 5e-3,
-    seed: int = 0,
-    vocab_size: int = 1024,
-    hidden_size: int = 128,
-    intermediate_size: int = 384,
-    layers: int = 2,
-    heads: int = 4,
-    kv_heads: int = 2,
-    max_positions: int = 4096,
     probe: Labelled | Probe | None = None,
     probe_target: float | None = None,
-    max_rounds: int = 3,
-    threads: int | None = None,
-    progress: bool = True,
+    **options: Any,
 ) -> InitReport:
     """Make a tiny model in `out`, a Hugging Face folder that the engine and transformers can load.
 
@@ -85,25 +71,15 @@ def init_model(
     prompts
         Unlabelled prompts, as the environments will show them: each a user message, or a list of messages. They are the
         tokenizer's corpus and, in the chat frame of the `qwen3_instruct` renderer, the documents of pre-training.
-    answers
-        Texts of which one, drawn uniformly, ends every document; default: `whole_words`. They teach the format only.
-    whole_words
-        Words that become one token each, with and without a space before them.
-    steps, batch_size, learning_rate
-        One round of pre-training. 800 steps of 16 documents of 66 tokens take 45 to 60 s on a busy core.
-    seed
-        Decides weights, order and answers. The result is reproducible on the same machine with the same number of
-        threads.
     probe
         Labelled prompts of a validation set, half to fit a linear probe and half to score it; or a function from
         (model, tokenizer) to a score. If the score misses the target another round is trained, at half the learning
         rate.
     probe_target
         Default: 90 % of what TF-IDF with logistic regression reaches on the labelled prompts. Needed with a function.
-    max_rounds
-        Rounds at most.
-    threads
-        Torch threads while training; the previous number is restored.
+    options
+        Fields of `InitOptions` by name: answers, whole_words, steps, batch_size, learning_rate, seed, vocab_size and
+        the other sizes, max_rounds, threads, progress.
 
     Returns
     -------
@@ -112,11 +88,14 @@ def init_model(
 
     Raises
     ------
+    TypeError
+        If there is no such option.
     ValueError
         If there are no prompts or answers, a prompt does not fit `max_positions`, a whole word cannot be one token, or
         `out` holds something else than an earlier model of this function (which is replaced).
     """
-    answers = tuple(answers if answers is not None else whole_words)
+    chosen = InitOptions(**options)
+    answers = tuple(chosen.answers if chosen.answers is not None else chosen.whole_words)
     if not prompts or not answers:
         raise ValueError(
             f"init_model needs prompts and answers (or whole_words), got {len(prompts)} and {len(answers)}"
@@ -125,38 +104,25 @@ def init_model(
     target = _target(probe, probe_target)
     started = time.monotonic()
     before = torch.get_num_threads()
-    torch.set_num_threads(choose_threads(threads))
+    torch.set_num_threads(choose_threads(chosen.threads))
     try:
         corpus = [content for prompt in prompts for _, content in messages(prompt)]
-        tokenizer = train_tokenizer([*corpus, *answers, "system", "user", "assistant"], vocab_size, whole_words)
+        words = [*corpus, *answers, "system", "user", "assistant"]
+        tokenizer = train_tokenizer(words, chosen.vocab_size, chosen.whole_words)
         documents = [np.asarray(ids) for ids in all_prompt_ids(tokenizer, prompts)]
         endings = [np.asarray(answer_ids(tokenizer, answer)) for answer in answers]
         longest = max(map(len, documents))
-        if longest + max(map(len, endings)) > max_positions:
-            raise ValueError(f"the longest prompt has {longest} tokens, more than max_positions {max_positions} allows")
-        shape = {
-            "vocab_size": len(tokenizer),
-            "hidden_size": hidden_size,
-            "intermediate_size": intermediate_size,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": kv_heads,
-            "head_dim": hidden_size // heads,
-            "max_position_embeddings": max_positions,
-            "tie_word_embeddings": True,
-            "bos_token_id": None,
-            "eos_token_id": tokenizer.eos_token_id,
-            "pad_token_id": tokenizer.pad_token_id,
-        }
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = Qwen3ForCausalLM(Qwen3Config(**shape))
+        if longest + max(map(len, endings)) > chosen.max_positions:
+            raise ValueError(
+                f"the longest prompt has {longest} tokens, more than max_positions {chosen.max_positions} allows"
+            )
+        model = _random_model(tokenizer, chosen)
         parameters = sum(p.numel() for p in model.parameters())
         report = InitReport(str(out), parameters, len(tokenizer), longest, probe_target=target)
-        supply = Documents(documents, endings, seed)
-        for number in range(max_rounds):
-            plan = TrainingPlan(steps, batch_size, learning_rate / 2**number)
-            losses = pretrain(model, supply, plan, progress=progress)
+        supply = Documents(documents, endings, chosen.seed)
+        for number in range(chosen.max_rounds):
+            plan = TrainingPlan(chosen.steps, chosen.batch_size, chosen.learning_rate / 2**number)
+            losses = pretrain(model, supply, plan, progress=chosen.progress)
             report.rounds += 1
             report.losses.append((losses[0], float(np.mean(losses[-20:]))))
             if probe is None or target is None:
@@ -172,6 +138,26 @@ def init_model(
     report.seconds = time.monotonic() - started
     _save(Path(out), model, tokenizer, report)
     return report
+
+
+def _random_model(tokenizer: PreTrainedTokenizerBase, options: InitOptions) -> PreTrainedModel:
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=options.hidden_size,
+        intermediate_size=options.intermediate_size,
+        num_hidden_layers=options.layers,
+        num_attention_heads=options.heads,
+        num_key_value_heads=options.kv_heads,
+        head_dim=options.hidden_size // options.heads,
+        max_position_embeddings=options.max_positions,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        return Qwen3ForCausalLM(config)
 
 
 def _target(probe: Labelled | Probe | None, target: float | None) -> float | None:

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .prompts import Prompt, all_prompt_ids, messages
+from .chat_tokenizer import Prompt, all_prompt_ids, messages
 
 Labelled = Sequence[tuple[Prompt, str]]
 

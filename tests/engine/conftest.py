@@ -8,9 +8,7 @@ import tinker
 import torch
 
 from scisci_gym.engine import Engine
-from scisci_gym.engine.compute.adapters import AdapterWeights, new_adapter
-from scisci_gym.engine.compute.dora import DoraPair
-from scisci_gym.engine.compute.lora import LoraSpec
+from scisci_gym.engine.compute.adapters import AdapterWeights, DoraPair, LoraSpec, new_adapter
 from scisci_gym.engine.compute.model import BaseModel
 
 

@@ -1,9 +1,15 @@
 """Toy prompts and data that several tests of the engine share."""
 
 import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tinker import types
+
+from scisci_gym.engine.options import EngineOptions
+from scisci_gym.engine.serve.backend import Backend
 
 LABELS = ("alpha", "beta", "gamma")
 WORDS = "paper graph field result method model theory system science citation network data quantum energy".split()
@@ -24,3 +30,8 @@ def supervised(tokens: list[int], first: int = 1) -> types.Datum:
 
 def random_tokens(count: int, seed: int, vocabulary: int = 300) -> list[int]:
     return np.random.default_rng(seed).integers(3, vocabulary, count).tolist()
+
+
+def cpu_backend(checkpoints: Path, models: Mapping[str, Path] | None = None, **options: Any) -> Backend:
+    """A backend without a server, on the CPU and in float32."""
+    return Backend(EngineOptions(models or {}, checkpoints, device="cpu", dtype="float32", **options))

@@ -10,20 +10,21 @@ import pytest
 import torch
 from families import foreign_model
 from safetensors.torch import load_file
+from toy_data import cpu_backend
 from transformers import AutoModelForCausalLM
 
 from scisci_gym.engine.compute import checkpoints
+from scisci_gym.engine.compute.adapters import LoraSpec
 from scisci_gym.engine.compute.checkpoints import CheckpointPath, CheckpointStore, check_name
 from scisci_gym.engine.compute.export import export_adapter
-from scisci_gym.engine.compute.lora import LoraSpec
-from scisci_gym.engine.compute.training import AdamSettings, TrainingDatum
+from scisci_gym.engine.compute.optimizer import AdamSettings
+from scisci_gym.engine.compute.training import TrainingDatum
 from scisci_gym.engine.errors import RequestError
-from scisci_gym.engine.serve.backend import Backend, EngineOptions
+from scisci_gym.engine.serve.backend import Backend
 
 
 def make_backend(root: Path, *models: Path) -> Backend:
-    options = EngineOptions({m.name: m for m in models}, torch.device("cpu"), torch.float32)
-    return Backend(options, CheckpointStore(root))
+    return cpu_backend(root, {model.name: model for model in models})
 
 
 def train(backend: Backend, model_id: str, steps: int) -> None:
@@ -60,7 +61,7 @@ def test_optimizer_and_step_are_kept(tiny_model: Path, tmp_path: Path) -> None:
     train(first, "s:train:0", 2)
     path = first.save("s:train:0", "weights", "two")
     later = make_backend(tmp_path, tiny_model)
-    later.load("t:train:0", path, optimizer=True)
+    later.load("t:train:0", path, with_optimizer=True)
     for backend, model_id in ((first, "s:train:0"), (later, "t:train:0")):
         train(backend, model_id, 2)
     mine, theirs = first.model("s:train:0"), later.model("t:train:0")
@@ -115,7 +116,7 @@ def test_a_checkpoint_of_another_model_is_refused(tiny_model: Path, tmp_path: Pa
     backend.create_model("s:train:0", tiny_model.name, LoraSpec(rank=2), {})
     path = backend.save("s:train:0", "weights", "x")
     with pytest.raises(RequestError, match="does not fit the base model"):
-        backend.load("t:train:0", path, optimizer=False, base_model="llama")
+        backend.load("t:train:0", path, with_optimizer=False, base_model="llama")
 
 
 def make_run(tiny_model: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -143,7 +144,7 @@ def test_a_run_can_be_used_from_any_folder_and_moved(
         assert backend.base_name(where) == str(tmp_path / place / "model")
         # A client asks for the name first and sends it with its request to load.
         for name in (None, backend.base_name(where), backend.store.info(where).base_model):
-            backend.load("t:train:0", path, optimizer=True, base_model=name)
+            backend.load("t:train:0", path, with_optimizer=True, base_model=name)
             assert backend.model("t:train:0").base.folder == tmp_path / place / "model"
         assert backend.sampler_from_path(path)
         exported = export_adapter(backend.store, path, tmp_path / f"adapter of {place[:3]}")
@@ -157,7 +158,7 @@ def test_a_checkpoint_that_moves_alone_finds_its_model(
     path = make_run(tiny_model, tmp_path / "run", monkeypatch)
     (tmp_path / "deep" / "er").mkdir(parents=True)
     (tmp_path / "run" / "checkpoints").rename(tmp_path / "deep" / "er" / "ck")
-    model = make_backend(tmp_path / "deep" / "er" / "ck").load("t:train:0", path, optimizer=True)
+    model = make_backend(tmp_path / "deep" / "er" / "ck").load("t:train:0", path, with_optimizer=True)
     assert model.base.folder == tmp_path / "run" / "model"
 
 
@@ -170,7 +171,7 @@ def test_a_model_that_is_gone_is_named_with_the_remedy(
     backend = make_backend(tmp_path / "moved" / "checkpoints")
     both = f"{tmp_path / 'moved' / 'model'} nor at {tmp_path / 'run' / 'model'}"
     for use in (
-        lambda: backend.load("t:train:0", path, optimizer=True),
+        lambda: backend.load("t:train:0", path, with_optimizer=True),
         lambda: backend.sampler_from_path(path),
         lambda: export_adapter(backend.store, path, tmp_path / "out"),
     ):
@@ -178,14 +179,13 @@ def test_a_model_that_is_gone_is_named_with_the_remedy(
             use()
     # The remedy: the name that the error says, with the folder where the model is now.
     name = backend.store.info(CheckpointPath.parse(path)).base_model
-    options = EngineOptions({name: tmp_path / "moved" / "renamed"}, torch.device("cpu"), torch.float32)
-    again = Backend(options, CheckpointStore(tmp_path / "moved" / "checkpoints"))
-    assert again.load("t:train:0", path, optimizer=True).base.folder == tmp_path / "moved" / "renamed"
+    again = cpu_backend(tmp_path / "moved" / "checkpoints", {name: tmp_path / "moved" / "renamed"})
+    assert again.load("t:train:0", path, with_optimizer=True).base.folder == tmp_path / "moved" / "renamed"
 
 
 def test_a_checkpoint_that_is_gone_is_named_with_the_remedy(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=rf"{tmp_path}/s_train_0/weights/x is not there; .* --checkpoints FOLDER"):
-        make_backend(tmp_path, tiny_model).load("t:train:0", "tinker://s:train:0/weights/x", optimizer=True)
+        make_backend(tmp_path, tiny_model).load("t:train:0", "tinker://s:train:0/weights/x", with_optimizer=True)
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,20 @@ import pytest
 import torch
 from kill_points import kill_points
 from safetensors.torch import load_file
+from toy_data import cpu_backend
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scisci_gym.engine import folders
-from scisci_gym.engine.compute import passes, training
-from scisci_gym.engine.compute.adapters import AdapterWeights
+from scisci_gym.engine.compute import training
+from scisci_gym.engine.compute.adapters import AdapterWeights, LoraSpec
 from scisci_gym.engine.compute.checkpoints import CheckpointPath, CheckpointStore
 from scisci_gym.engine.compute.export import export_adapter
-from scisci_gym.engine.compute.lora import LoraSpec
 from scisci_gym.engine.compute.model import BaseModel
-from scisci_gym.engine.compute.training import AdamSettings, TrainingDatum, forward_backward, new_optimizer, optim_step
+from scisci_gym.engine.compute.optimizer import AdamSettings, new_optimizer, optim_step
+from scisci_gym.engine.compute.training import TrainingDatum, forward_backward
 from scisci_gym.engine.errors import RequestError
 from scisci_gym.engine.folders import OwnFolder, new_folder
-from scisci_gym.engine.serve.backend import Backend, EngineOptions
+from scisci_gym.engine.serve.backend import Backend
 from scisci_gym.engine.tiny import init_model
 
 MODEL = "s:train:0"
@@ -38,8 +39,7 @@ def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def backend(tiny_model: Path, tmp_path: Path) -> Backend:
-    options = EngineOptions({"tiny": tiny_model}, torch.device("cpu"), torch.float32)
-    backend = Backend(options, CheckpointStore(tmp_path / "ck"))
+    backend = cpu_backend(tmp_path / "ck", {"tiny": tiny_model})
     backend.create_model(MODEL, "tiny", LoraSpec(rank=2, seed=0), {})
     return backend
 
@@ -196,7 +196,7 @@ def test_a_failed_pass_adds_nothing_to_the_gradients(
     accumulated: bool, base: BaseModel, adapter: AdapterWeights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It fails in its third part, after two have been added; the retry counts every part once."""
-    monkeypatch.setattr(passes, "TOKENS_PER_PASS", 32)
+    monkeypatch.setattr(training, "TOKENS_PER_PASS", 32)
     data = [datum(seed, 20 + seed) for seed in range(4)]
     if accumulated:
         forward_backward(base, adapter, [datum(9)], "cross_entropy", {})

@@ -10,18 +10,16 @@ import pytest
 import tinker
 import torch
 from families import foreign_model
-from toy_data import random_tokens, supervised
+from toy_data import cpu_backend, random_tokens, supervised
 from transformers import AutoModelForCausalLM
 
 from scisci_gym.engine import local_engine
-from scisci_gym.engine.compute.adapters import AdapterWeights, new_adapter
-from scisci_gym.engine.compute.checkpoints import CheckpointPath, CheckpointStore
-from scisci_gym.engine.compute.dora import DoraPair
-from scisci_gym.engine.compute.lora import AdaptableLayer, LoraSpec
+from scisci_gym.engine.compute.adapters import AdaptableLayer, AdapterWeights, DoraPair, LoraSpec, new_adapter
+from scisci_gym.engine.compute.checkpoints import CheckpointPath
 from scisci_gym.engine.compute.model import BaseModel
-from scisci_gym.engine.compute.training import AdamSettings, TrainingDatum, forward_backward, new_optimizer, optim_step
+from scisci_gym.engine.compute.optimizer import AdamSettings, new_optimizer, optim_step
+from scisci_gym.engine.compute.training import TrainingDatum, forward_backward
 from scisci_gym.engine.errors import RequestError
-from scisci_gym.engine.serve.backend import Backend, EngineOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -77,7 +75,7 @@ def test_it_starts_as_the_base_model(base: BaseModel) -> None:
 
 def save(base: BaseModel, adapter: AdapterWeights, root: Path) -> Path:
     """The folder of a sampler checkpoint of `adapter`."""
-    backend = Backend(EngineOptions({}, base.device, base.dtype, adapter=adapter.spec.kind), CheckpointStore(root))
+    backend = cpu_backend(root, adapter=adapter.spec.kind)
     backend.create_model("s:train:0", str(base.folder), adapter.spec, {})
     backend.models["s:train:0"].adapter = adapter
     return backend.store.folder(CheckpointPath.parse(backend.save("s:train:0", "sampler_weights", "x", overwrite=True)))
@@ -152,24 +150,24 @@ def test_an_engine_that_trains_dora(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_another_kind_is_refused_for_training_and_served_for_sampling(base: BaseModel, tmp_path: Path) -> None:
-    dora = Backend(EngineOptions({}, base.device, base.dtype, adapter="dora"), CheckpointStore(tmp_path))
+    dora = cpu_backend(tmp_path, adapter="dora")
     dora.create_model("s:train:0", str(base.folder), dora.resolved(LoraSpec(rank=2), 0), {})
     path = dora.save("s:train:0", "weights", "x")
-    lora = Backend(EngineOptions({}, base.device, base.dtype), CheckpointStore(tmp_path))
+    lora = cpu_backend(tmp_path)
     with pytest.raises(RequestError, match="start the engine with --adapter dora --quantize none"):
-        lora.load("t:train:0", path, optimizer=False)
+        lora.load("t:train:0", path, with_optimizer=False)
     assert lora.sampler_from_path(path)
 
 
 def test_checkpoints_from_before_dora_are_lora(base: BaseModel, tmp_path: Path) -> None:
-    backend = Backend(EngineOptions({}, base.device, base.dtype), CheckpointStore(tmp_path))
+    backend = cpu_backend(tmp_path)
     backend.create_model("s:train:0", str(base.folder), LoraSpec(rank=2), {})
     path = backend.save("s:train:0", "weights", "x")
     file = backend.store.folder(CheckpointPath.parse(path)) / "checkpoint.json"
     data = json.loads(file.read_text())
     del data["quantize"], data["lora"]["kind"]
     file.write_text(json.dumps(data))
-    assert backend.load("t:train:0", path, optimizer=True).adapter.spec.kind == "lora"
+    assert backend.load("t:train:0", path, with_optimizer=True).adapter.spec.kind == "lora"
 
 
 @pytest.mark.parametrize(
@@ -189,8 +187,7 @@ def test_four_bits_without_bitsandbytes(tmp_path: Path, monkeypatch: pytest.Monk
 def test_qdora_agrees_with_peft(tiny_model: Path, tmp_path: Path) -> None:
     """4-bit base, on a CPU too (slowly): sampled log-probabilities are the trainer's, and logits are peft's."""
     pytest.importorskip("bitsandbytes", reason="4-bit base models need bitsandbytes (pip install bitsandbytes)")
-    options = EngineOptions({}, torch.device("cpu"), torch.float32, adapter="dora", quantize="4bit")
-    backend = Backend(options, CheckpointStore(tmp_path))
+    backend = cpu_backend(tmp_path, adapter="dora", quantize="4bit")
     model = backend.create_model("s:train:0", str(tiny_model), backend.resolved(LoraSpec(rank=4, seed=0), 0), {})
     tokens = np.asarray(random_tokens(30, 3))
     datum = TrainingDatum(tokens[:-1], {"target_tokens": tokens[1:], "weights": np.ones(29, np.float32)})
@@ -207,6 +204,6 @@ def test_qdora_agrees_with_peft(tiny_model: Path, tmp_path: Path) -> None:
             logits = model.base.logits(torch.from_numpy(tokens[None]), torch.arange(30))
         torch.testing.assert_close(logits, theirs(torch.from_numpy(tokens[None])).logits[0], rtol=1e-4, atol=1e-4)
     with pytest.raises(RequestError, match="--adapter dora --quantize 4bit"):
-        Backend(EngineOptions({}, torch.device("cpu"), torch.float32, adapter="dora"), CheckpointStore(tmp_path)).load(
+        cpu_backend(tmp_path, adapter="dora").load(
             "t:train:0", backend.save("s:train:0", "weights", "y"), optimizer=True
         )

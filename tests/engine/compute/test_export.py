@@ -10,21 +10,22 @@ import peft
 import pytest
 import torch
 from families import foreign_model
-from toy_data import random_tokens
+from toy_data import cpu_backend, random_tokens
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from scisci_gym.engine.compute.adapters import LoraSpec
 from scisci_gym.engine.compute.checkpoints import CheckpointStore
 from scisci_gym.engine.compute.export import export_adapter, export_merged, push_to_hub
-from scisci_gym.engine.compute.lora import AdapterKind, LoraSpec
 from scisci_gym.engine.errors import RequestError
-from scisci_gym.engine.serve.backend import Backend, EngineOptions
+from scisci_gym.engine.options import AdapterKind
+from scisci_gym.engine.serve.backend import Backend
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def trained(folder: Path, root: Path, kind: AdapterKind = "lora") -> tuple[Backend, str, torch.Tensor]:
     """A checkpoint whose adapter is away from where it starts, and its logits of some tokens."""
-    backend = Backend(EngineOptions({}, torch.device("cpu"), torch.float32, adapter=kind), CheckpointStore(root))
+    backend = cpu_backend(root, adapter=kind)
     model = backend.create_model("s:train:0", str(folder), backend.resolved(LoraSpec(rank=4, seed=0), 0), {})
     generator = torch.Generator().manual_seed(2)
     for parameter in model.adapter.parameters():

@@ -9,9 +9,8 @@ from families import FAMILIES, foreign_model
 from transformers import AutoModelForCausalLM
 from transformers.pytorch_utils import Conv1D
 
-from scisci_gym.engine.compute.adapters import new_adapter
+from scisci_gym.engine.compute.adapters import LoraSpec, new_adapter
 from scisci_gym.engine.compute.loading import find_model, load_model
-from scisci_gym.engine.compute.lora import LoraSpec
 from scisci_gym.engine.compute.sampling import Sampler, SampleRequest
 from scisci_gym.engine.compute.training import TrainingDatum, forward_backward
 from scisci_gym.engine.errors import RequestError

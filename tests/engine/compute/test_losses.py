@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from scisci_gym.engine.compute.adapters import AdapterWeights
-from scisci_gym.engine.compute.dora import DoraPair
+from scisci_gym.engine.compute.adapters import AdapterWeights, DoraPair
 from scisci_gym.engine.compute.losses import LOSSES
 from scisci_gym.engine.compute.model import BaseModel
 from scisci_gym.engine.compute.training import TrainingDatum, forward_backward

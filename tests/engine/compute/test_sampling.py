@@ -9,9 +9,8 @@ import torch
 
 from scisci_gym.engine.compute.adapters import AdapterWeights
 from scisci_gym.engine.compute.model import BaseModel
-from scisci_gym.engine.compute.random_streams import OccurrenceKeys, uniforms
 from scisci_gym.engine.compute.sampling import Sampler, SampleRequest, padded_width
-from scisci_gym.engine.compute.token_choice import ChoiceRule, choose_tokens
+from scisci_gym.engine.compute.token_choice import ChoiceRule, OccurrenceKeys, choose_tokens, uniforms
 from scisci_gym.engine.compute.training import TrainingDatum, forward_backward
 from scisci_gym.engine.errors import RequestError
 

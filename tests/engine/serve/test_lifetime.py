@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -70,9 +71,17 @@ def test_the_environment_is_put_back(tiny_model: Path, tmp_path: Path, monkeypat
 
 @pytest.mark.slow
 def test_a_server_that_cannot_start_says_so(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="ended with status"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(RuntimeError, match="ended with status"):
+        start_engine(checkpoints=tmp_path / "ck", log=tmp_path / "log", port=taken.getsockname()[1])
+    assert "address already in use" in (tmp_path / "log").read_text()
+
+
+def test_options_that_are_refused_start_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"'nothing'.*config\.json"):
         start_engine({"nothing": tmp_path}, checkpoints=tmp_path / "ck", log=tmp_path / "log")
-    assert "config.json" in (tmp_path / "log").read_text()
+    with pytest.raises(TypeError, match="'thread'"):
+        start_engine(checkpoints=tmp_path / "ck", thread=2)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -14,8 +14,9 @@ import zstandard
 from tinker.proto import tinker_public_pb2 as pb
 
 from scisci_gym.engine import Engine
+from scisci_gym.engine.options import EngineOptions
+from scisci_gym.engine.serve.server import ServerThread
 from scisci_gym.engine.serve.service import start_engine
-from scisci_gym.engine.serve.serving import ServeOptions, ServerThread
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +157,24 @@ def test_a_repeated_request_is_done_once(client: Client) -> None:
     assert norm == 0.0
 
 
+def test_a_pass_whose_reply_cannot_be_encoded_adds_no_gradient(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client sees a failed pass and repeats it: the step then has the gradient of one pass, not of two."""
+    norms = []
+    for failures in (0, 1):
+        model = client.model()
+        with monkeypatch.context() as patch:
+            for seq in range(1, failures + 1):
+                patch.setattr("scisci_gym.engine.protocol.wire.forward_backward_bytes", lambda _: 1 / 0)
+                assert (
+                    "ZeroDivision"
+                    in client.done(client.post("forward_backward", forward_backward(model, seq)))["error"]
+                )
+        client.done(client.post("forward_backward", forward_backward(model, failures + 1)))
+        step = {"model_id": model, "adam_params": {}, "seq_id": failures + 2}
+        norms.append(client.done(client.post("optim_step", step))["metrics"]["grad_norm:mean"])
+    assert norms[0] == norms[1] > 0
+
+
 def test_sparse_tensors_and_other_types(client: Client) -> None:
     model = client.model()
     message = pb.ForwardBackwardRequest.FromString(forward_backward(model, 1))
@@ -178,16 +197,16 @@ def test_the_key_is_checked(client: Client) -> None:
 
 def test_other_machines_need_a_key(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="set an API key"):
-        ServeOptions({}, tmp_path, host="0.0.0.0")
+        EngineOptions({}, tmp_path, host="0.0.0.0")
     with pytest.raises(ValueError, match="start with 'tml-'"):
-        ServeOptions({}, tmp_path, api_key="abc")
+        EngineOptions({}, tmp_path, api_key="abc")
     with pytest.raises(ValueError, match=r"no config\.json"):
-        ServeOptions({"x": str(tmp_path)}, tmp_path)
+        EngineOptions({"x": str(tmp_path)}, tmp_path)
 
 
 def test_a_server_for_others_wants_its_key_from_everybody(tiny_model: Path, tmp_path: Path) -> None:
     """And lets nobody name a model by a path of its machine."""
-    server = ServerThread(ServeOptions({}, tmp_path, host="0.0.0.0", api_key="tml-right"))
+    server = ServerThread(EngineOptions({}, tmp_path, host="0.0.0.0", api_key="tml-right"))
     server.start()
     try:
         url = f"http://127.0.0.1:{urllib.parse.urlsplit(server.url).port}"

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 import tinker
-import torch
-from toy_data import random_tokens, supervised
+from toy_data import cpu_backend, random_tokens, supervised
 
 from scisci_gym.engine import local_engine
-from scisci_gym.engine.compute.checkpoints import CheckpointStore
-from scisci_gym.engine.compute.lora import LoraSpec
+from scisci_gym.engine.compute.adapters import LoraSpec
 from scisci_gym.engine.compute.sampling import SampleRequest
 from scisci_gym.engine.errors import RequestError
 from scisci_gym.engine.serve import client_sessions, sampling_sessions
-from scisci_gym.engine.serve.backend import Backend, EngineOptions
+from scisci_gym.engine.serve.backend import Backend
 from scisci_gym.engine.serve.scheduler import SampleJob
 
 MODEL = "s:train:0"
@@ -25,8 +23,7 @@ REQUEST = SampleRequest((5, 6, 7), (b"key",), 4)
 def backend(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
     """One adapter stays in memory, and the files of two and a half fit on the disk."""
     monkeypatch.setattr(sampling_sessions, "IN_MEMORY", 1)
-    options = EngineOptions({"tiny": tiny_model}, torch.device("cpu"), torch.float32)
-    backend = Backend(options, CheckpointStore(tmp_path))
+    backend = cpu_backend(tmp_path, {"tiny": tiny_model})
     backend.create_model(MODEL, "tiny", LoraSpec(rank=2, seed=0), {})
     backend.sampler_from_model(MODEL)
     backend.sampler_from_model(MODEL)
@@ -132,7 +129,7 @@ def test_a_reader_keeps_the_table_that_it_began_with(backend: Backend) -> None:
     before = [dict(table) for table in tables]
     path = backend.save(MODEL, "weights", "x")
     backend.create_model("t:train:0", "tiny", LoraSpec(rank=2, seed=0), {})
-    backend.load("t:train:1", path, optimizer=True)
+    backend.load("t:train:1", path, with_optimizer=True)
     for _ in range(4):
         sample(backend, backend.sampler_from_model("t:train:1"))
     backend.end_session("t")
@@ -163,7 +160,7 @@ def test_promises_and_clients_are_changed_on_the_event_loop_only(tiny_model: Pat
     with local_engine({"tiny": tiny_model}, checkpoints=tmp_path, process=False) as engine:
         assert engine.thread is not None
         server = engine.thread.server
-        owners = [(server.promises, "_by_id"), (server.promises, "_by_key"), (server._sessions, "_alive")]
+        owners = [(server.promises, "_by_id"), (server.promises, "_by_key"), (server.clients, "_alive")]
         tables = []
         for owner, name in owners:
             table = Watched(getattr(owner, name))
@@ -197,10 +194,10 @@ def test_a_client_that_ends_frees_its_samplers(
 
         def end() -> None:
             if how == "finish":
-                server._sessions._end(session_id)
+                server.clients._end(session_id)
             else:
-                server._sessions._alive[session_id].last_seen -= client_sessions.SESSION_SECONDS + 1
-                server._sessions.sweep()
+                server.clients._alive[session_id].last_seen -= client_sessions.SESSION_SECONDS + 1
+                server.clients.sweep()
 
         engine.thread._loop.call_soon_threadsafe(end)
         # Answered after the clean-up, which was queued before it.

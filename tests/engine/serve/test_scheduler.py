@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from scisci_gym.engine.serve.scheduler import Job, SampleJob, Scheduler
+from scisci_gym.engine.serve.scheduler import Job, Patience, SampleJob, Scheduler
 
 
 class Recorder:
@@ -103,7 +103,7 @@ def test_training_jobs_keep_their_order_and_failures_are_reported(recorder: Reco
 def test_a_slow_client_is_given_more_time(recorder: Recorder) -> None:
     """Gaps longer than the usual wait split the first burst; the second is waited for."""
     scheduler = running(recorder, quiet=0.05)
-    scheduler._spread = 0.1
+    scheduler.patience._gap = 0.1
     for seq in range(4):
         scheduler.submit(recorder.sample(seq))
         time.sleep(0.1)
@@ -113,13 +113,17 @@ def test_a_slow_client_is_given_more_time(recorder: Recorder) -> None:
 
 
 def test_gaps_are_measured_within_a_burst_only() -> None:
-    scheduler = Scheduler(lambda jobs: [None] * len(jobs), 0.04)
-    for arrived, last_done, expected in (([0.0, 0.1], 0.0, 0.1), ([5.0], 4.0, 0.05), ([5.3], 6.0, 0.3)):
-        scheduler._last_done = last_done
-        scheduler._samples = [SampleJob("s", None, None, print, arrived=at) for at in arrived]
-        scheduler._note_gaps()
-        assert scheduler._spread == pytest.approx(expected)
-    assert scheduler._patience() == pytest.approx(5 * 0.04)
+    """A request that came after the results of the batch before it began a new burst; one that came earlier did not."""
+    patience = Patience(0.04)
+    for batch_done, arrivals, seconds in ((0.0, [0.0, 0.09], 0.18), (4.0, [5.0], 0.09), (6.0, [5.08], 0.16)):
+        patience.batch_done(batch_done)
+        patience.batch_taken(arrivals)
+        assert patience.seconds == pytest.approx(seconds)
+    patience.batch_taken([7.0, 8.0])
+    assert patience.seconds == pytest.approx(5 * 0.04)
+    for _ in range(10):
+        patience.batch_taken([])
+    assert patience.seconds == pytest.approx(0.04)
 
 
 def test_requests_are_prepared_while_others_are_awaited(recorder: Recorder) -> None:

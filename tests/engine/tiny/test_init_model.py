@@ -13,10 +13,9 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
 from scisci_gym.engine.cli import app
-from scisci_gym.engine.tiny.chat_tokenizer import train_tokenizer
+from scisci_gym.engine.tiny.chat_tokenizer import answer_ids, prompt_ids, train_tokenizer
 from scisci_gym.engine.tiny.init_model import init_model
 from scisci_gym.engine.tiny.linear_probe import tfidf_accuracy
-from scisci_gym.engine.tiny.prompts import answer_ids, prompt_ids
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 500, "progress": False}
 

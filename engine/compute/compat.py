@@ -1,0 +1,104 @@
+"""Everything that the engine uses of transformers and bitsandbytes beyond their documented interface.
+
+`tests/engine/compute/test_compat.py` names what has moved when one of them changes.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+from transformers.pytorch_utils import Conv1D
+from transformers.utils.logging import disable_progress_bar
+
+__all__ = [
+    "Cache",
+    "CacheLayerMixin",
+    "Conv1D",
+    "body_runs_once",
+    "dense_weight",
+    "disable_progress_bar",
+    "eager_attention",
+    "in_and_out_features",
+    "keep_four_bits_packed",
+    "register_attention",
+    "sdpa_attention_forward",
+    "set_weight",
+]
+
+
+def register_attention(name: str, function: Any) -> None:
+    """Let models be loaded with ``attn_implementation=name``: boolean masks, and `function` as their attention."""
+    AttentionInterface.register(name, function)
+    AttentionMaskInterface.register(name, sdpa_mask)
+
+
+@contextmanager
+def eager_attention(net: Any) -> Iterator[None]:
+    """Inside the block the network computes with its own written-out attention."""
+    before = net.config._attn_implementation
+    try:
+        net.set_attn_implementation("eager")
+        yield
+    finally:
+        net.set_attn_implementation(before)
+
+
+@contextmanager
+def body_runs_once(net: Any, results: list[Any]) -> Iterator[None]:
+    """Inside the block the network below the head takes its result from `results`, which its first call fills."""
+    body = net.base_model
+    if body is net:  # There is no body that could be kept apart from the head.
+        yield
+        return
+    forward, own = body.forward, vars(body).get("forward")
+
+    def forward_once(*args: Any, **kwargs: Any) -> Any:
+        if not results:
+            results.append(forward(*args, **kwargs))
+        return results[0]
+
+    body.forward = forward_once
+    try:
+        yield
+    finally:
+        if own is not None:
+            body.forward = own
+        else:
+            del body.forward
+
+
+def dense_weight(module: nn.Module) -> Tensor:
+    """The weight of a linear layer as (out, in), dequantised if it is stored in 4 bits."""
+    weight: Tensor = module.weight  # pyright: ignore[reportAssignmentType]
+    if (state := getattr(weight, "quant_state", None)) is not None:
+        from bitsandbytes.functional import dequantize_4bit  # pyright: ignore[reportMissingImports]
+
+        return dequantize_4bit(weight.data, state)
+    return weight.T if isinstance(module, Conv1D) else weight
+
+
+def keep_four_bits_packed(net: nn.Module) -> None:
+    """Keep bitsandbytes from repacking weights at their first use on some CPUs: `dense_weight` could not read them."""
+    for module in net.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def set_weight(module: nn.Module, weight: Tensor) -> None:
+    """Give a linear layer a weight (out, in). It is a new parameter: an embedding tied to the head keeps its own."""
+    stored = weight.T.contiguous() if isinstance(module, Conv1D) else weight
+    module.weight = nn.Parameter(stored, requires_grad=False)
+
+
+def in_and_out_features(module: nn.Module) -> tuple[int, int] | None:
+    """Widths of a linear layer's input and output; None for other modules."""
+    if isinstance(module, Conv1D):
+        inputs, outputs = module.weight.shape
+        return inputs, outputs
+    # The shape of a packed weight of 4 bits says nothing.
+    return (module.in_features, module.out_features) if isinstance(module, nn.Linear) else None

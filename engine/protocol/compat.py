@@ -1,0 +1,5 @@
+"""The SDK's protobuf messages, which are internal to it; `tests/engine/protocol/test_compat.py` names what has moved."""
+
+from tinker.proto import tinker_public_pb2 as pb
+
+__all__ = ["pb"]
