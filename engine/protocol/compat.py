@@ -1,4 +1,4 @@
-"""The SDK's protobuf messages, which are internal to it; `tests/engine/protocol/test_compat.py` names what has moved."""
+"""The protobuf messages of the SDK, internal to it; `tests/engine/protocol/test_compat.py` names what has moved."""
 
 from tinker.proto import tinker_public_pb2 as pb
 
