@@ -42,9 +42,10 @@ format: setup
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# Two at a time: most tests of the engine and the recipes wait for one another's process half of the time. A file stays
-# with one worker, so that its model, engine process and dataset are made once. The types are checked meanwhile.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# Two at a time: most tests of the engine and the recipes wait for one another's process half of the time. Each worker
+# takes half of the list in order, so that an engine process, a model or a dataset that tests share is made once, and
+# whoever is done first takes over from the other. The types are checked meanwhile.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 test: lint
 	@mkdir -p build
 	@$(BIN)/basedpyright > build/types.log 2>&1 & types=$$!; \

@@ -1,6 +1,7 @@
 """The package as a whole: names and layout."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,12 @@ def test_every_package_is_listed_for_the_wheel() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     folders = {str(path.parent.relative_to(ROOT)) for path in sources()}
     assert {"scisci_gym." + folder.replace("/", ".") for folder in folders} == set(listed) - {"scisci_gym"}
+
+
+def test_every_test_that_the_makefile_names_exists() -> None:
+    named = re.findall(r"tests/[\w/.]+", (ROOT / "Makefile").read_text())
+    assert len(named) > 5
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("command", [[], ["build"], ["build", "snapshot"], ["train"], ["demo"], ["engine"]])

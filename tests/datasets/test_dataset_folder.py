@@ -247,6 +247,7 @@ def test_a_page_killed_at_any_call_is_there_whole_or_not_at_all(tmp_path):
         assert not [path for path in tmp_path.rglob("*") if path.name.endswith(".part")], point
 
 
+@pytest.mark.slow
 def test_a_shard_killed_at_any_call_is_there_whole_or_not_at_all(tmp_path, snapshot_of):
     works = [
         {"id": f"W{number}", "publication_year": 2000, "title": f"T{number}", "referenced_works": []}

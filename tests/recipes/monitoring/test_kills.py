@@ -24,6 +24,7 @@ def train(config, first: int, end: int) -> Path:
     return Path(config.log_path)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_that_is_killed_anywhere_is_taken_up_again(
     config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
