@@ -20,9 +20,9 @@ from tinker_cookbook.distillation.datasets import DistillationDatasetConfig, Tea
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, RLDatasetBuilder, Trajectory
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from ..datasets.store import load_card
 from ..envs.training.groups import SciSciDatasetBuilder, SciSciGroupBuilder
-from .kit.checkpoints import last_checkpoint, settle_rl_resume, state_path
+from .kit.checkpoints import last_checkpoint
+from .kit.compat import prepare_rl_resume
 from .kit.config import RecipeConfig, folder_or_name
 from .kit.recipe import Recipe
 from .kit.validation import validation_builders
@@ -45,8 +45,8 @@ class CLIConfig(RecipeConfig):
 
 
 @dataclass(frozen=True)
-class UnpaidGroupBuilder(SciSciGroupBuilder):
-    """A group whose episodes are played and graded, and earn nothing: metrics as ever, every reward 0."""
+class UnrewardedGroupBuilder(SciSciGroupBuilder):
+    """A group whose episodes are graded and earn nothing: it logs the same metrics, and every reward is 0."""
 
     async def compute_group_rewards(
         self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
@@ -56,8 +56,8 @@ class UnpaidGroupBuilder(SciSciGroupBuilder):
         return [(-reward, metrics) for reward, (_, metrics) in zip(earned, graded, strict=True)]
 
 
-class UnpaidDataset(RLDataset):
-    """The batches of another dataset, unpaid."""
+class UnrewardedDataset(RLDataset):
+    """The batches of another dataset, without rewards."""
 
     def __init__(self, inner: RLDataset):
         self.inner = inner
@@ -66,7 +66,7 @@ class UnpaidDataset(RLDataset):
         return len(self.inner)
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
-        return [UnpaidGroupBuilder(**vars(builder)) for builder in self.inner.get_batch(index)]
+        return [UnrewardedGroupBuilder(**vars(builder)) for builder in self.inner.get_batch(index)]
 
 
 @chz.chz
@@ -74,76 +74,62 @@ class PromptsBuilder(RLDatasetBuilder):
     """Training batches of an environment, with or without its rewards."""
 
     inner: SciSciDatasetBuilder
-    paid: bool
+    rewarded: bool
 
     async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
         train, _ = await self.inner()
-        return (train if self.paid else UnpaidDataset(train)), None
+        return (train if self.rewarded else UnrewardedDataset(train)), None
 
 
 def build_config(cfg: CLIConfig) -> train_on_policy.Config:
-    """The cookbook's configuration for ours.
+    """The cookbook's configuration of these options.
 
     Raises
     ------
     ValueError
         If student and teacher have different tokenizers: the teacher would score other tokens than the student wrote.
     """
-    load_card(cfg.dataset)
+    shared = cfg.loop("distill")
     if get_tokenizer(cfg.teacher_model).get_vocab() != get_tokenizer(cfg.model_name).get_vocab():
         raise ValueError(
             f"teacher {cfg.teacher_model} and student {cfg.model_name} have different tokenizers; choose a teacher of "
             "the student's family"
         )
     prompts = SciSciDatasetBuilder(
-        env_id=cfg.env,
-        dataset=cfg.dataset,
-        renderer_name=cfg.renderer(),
-        tokenizer_name=cfg.model_name,
+        **cfg.prompts(),
         groups_per_batch=cfg.groups_per_batch,
         group_size=cfg.group_size,
         batches=cfg.max_steps,
         held_out=0,
-        options=cfg.options(),
-        seed=cfg.seed,
     )
     teacher = cfg.teacher
     if teacher is not None and "://" not in teacher:
         teacher = last_checkpoint(teacher, "sampler_path")
     return train_on_policy.Config(
-        recipe_name=f"scisci_gym_distill_{cfg.env}",
+        **shared,
         dataset_configs=[
             DistillationDatasetConfig(
-                dataset_builder=PromptsBuilder(inner=prompts, paid=cfg.env_rewards),
+                dataset_builder=PromptsBuilder(inner=prompts, rewarded=cfg.env_rewards),
                 teacher_config=TeacherConfig(base_model=cfg.teacher_model, load_checkpoint_path=teacher),
                 groups_per_batch=cfg.groups_per_batch,
             )
         ],
-        model_name=cfg.model_name,
-        renderer_name=cfg.renderer(),
-        load_checkpoint_path=state_path(cfg.load_checkpoint_path),
-        lora_rank=cfg.lora_rank,
-        learning_rate=cfg.rate(),
         max_tokens=cfg.max_tokens,
         temperature=cfg.temperature,
         kl_penalty_coef=cfg.kl_penalty_coef,
         kl_discount_factor=cfg.kl_discount_factor,
         evaluator_builders=[*validation_builders(cfg)],
         eval_every=cfg.eval_every,
-        save_every=cfg.save_every,
         max_steps=cfg.max_steps,
-        wandb_project=cfg.wandb_project,
-        wandb_name=cfg.wandb_name,
-        log_path=cfg.log_path,
     )
 
 
 async def _train(cfg: CLIConfig, config: train_on_policy.Config) -> None:
-    settle_rl_resume(cfg.log_path)
+    prepare_rl_resume(cfg.log_path)
     await train_on_policy.main(config)
 
 
-RECIPE = Recipe("distill", "Learn a larger model's answers on the student's own.", CLIConfig, build_config, _train)
+RECIPE = Recipe("distill", CLIConfig, build_config, _train)
 
 if __name__ == "__main__":
     RECIPE.main(chz.entrypoint(CLIConfig))

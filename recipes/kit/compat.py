@@ -1,43 +1,47 @@
-"""Metrics of all groups of a step, also where groups with constant rewards are left out of training.
+"""All that leans on how the cookbook (0.5.8 to 0.6.1) works inside: what goes wrong without it, and what is replaced.
 
-With `remove_constant_reward_groups` the cookbook computes its metrics from the groups that are left, so the share of
-groups with equal rewards is 0 by construction, accuracy is that of the papers of middling difficulty, and nothing says
-how many groups are gone.
+`tests/recipes/kit/test_compat.py` names each name and habit of the cookbook that is used here, and fails by that name
+when one is gone.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
+import tinker
+from tinker_cookbook.checkpoint_utils import CHECKPOINTS_BASE_NAME, CheckpointRecord
+from tinker_cookbook.preference import train_dpo
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.metric_util import compute_trajectory_metrics
 from tinker_cookbook.rl.types import EnvGroupBuilder, TrajectoryGroup
 from tinker_cookbook.utils.misc_utils import all_same
 
+from ...datasets.atomic_files import write_text_atomically
+from ..monitoring.metrics import checkpoint_records, read_metrics
+
 SAMPLED, REMOVED = "groups/sampled", "groups/removed"
 ROLLOUT = "do_group_rollout_and_filter_constant_reward"
-"""Of `train`, which imports it from another module."""
+UPDATE = "do_train_step_and_get_sampling_client"
+STREAMING_UPDATE = "do_train_step_streaming_and_get_sampling_client"
+DPO_CLIENTS = "create_dpo_clients"
 
 
 @contextmanager
 def metrics_of_all_groups() -> Iterator[None]:
-    """Inside the block, `train.main` logs ``env/...`` over all groups, ``groups/sampled``: how many there were, and
-    ``groups/removed``: how many of them were left out of the update.
+    """Let `train.main` log ``env/...`` over all groups where `remove_constant_reward_groups` leaves some out.
 
-    The functions of `tinker_cookbook.rl.train` that sample a group and make an update are wrapped; what is trained on
-    stays the same. In asynchronous training a removed group counts for the first update after it came in. All group
-    builders of a run have the same logging tags.
+    The cookbook computes its metrics from the groups that are left: the share of groups with equal rewards is then 0 by
+    construction, and accuracy is that of papers of middling difficulty. Inside the block, metrics are those of all
+    groups; ``groups/sampled`` counts them, and ``groups/removed`` counts those that were left out of the update. What
+    is trained on stays the same. In asynchronous training a removed group counts for the first update after it was
+    sampled. All group builders of a run have the same logging tags.
     """
     constant: list[TrajectoryGroup] = []
-    rollout = getattr(train, ROLLOUT)
-    whole, streaming = (
-        train.do_train_step_and_get_sampling_client,
-        train.do_train_step_streaming_and_get_sampling_client,
-    )
+    rollout, update, streaming_update = (getattr(train, name) for name in (ROLLOUT, UPDATE, STREAMING_UPDATE))
 
     async def sample(*args: Any, do_remove_constant_reward_groups: bool, **options: Any) -> TrajectoryGroup | None:
         group = await rollout(*args, do_remove_constant_reward_groups=False, **options)
@@ -53,93 +57,111 @@ def metrics_of_all_groups() -> Iterator[None]:
         metrics |= compute_trajectory_metrics(groups, [builder.logging_tags()] * len(groups))
         metrics |= {SAMPLED: float(len(groups)), REMOVED: float(len(removed))}
 
-    async def whole_update(*args: Any) -> Any:
-        result = await whole(*args)
-        builders, kept = args[-2:]
-        add_metrics(result[1], kept, builders[0])
+    async def update_with_metrics(*args: Any) -> Any:
+        result = await update(*args)
+        builders, groups = args[-2:]
+        add_metrics(result[1], groups, builders[0])
         return result
 
-    async def streaming_update(*args: Any) -> Any:
-        result = await streaming(*args)
+    async def streaming_update_with_metrics(*args: Any) -> Any:
+        result = await streaming_update(*args)
         if result is not None:
             add_metrics(result[1], [part.trajectory_group for part in result[2]], result[2][0].env_group_builder)
         return result
 
-    setattr(train, ROLLOUT, sample)
-    train.do_train_step_and_get_sampling_client = whole_update
-    train.do_train_step_streaming_and_get_sampling_client = streaming_update
-    try:
+    replaced = {ROLLOUT: sample, UPDATE: update_with_metrics, STREAMING_UPDATE: streaming_update_with_metrics}
+    with _replaced(train, replaced):
         yield
-    finally:
-        setattr(train, ROLLOUT, rollout)
-        train.do_train_step_and_get_sampling_client = whole
-        train.do_train_step_streaming_and_get_sampling_client = streaming
-
-
-Rollouts = Literal["local", "processes", "ray"]
 
 
 @contextmanager
-def rollout_executor(kind: Rollouts, workers: int) -> Iterator[Executor | None]:
-    """An executor for group rollouts, or None for rollouts in this process.
+def dpo_reference_of_the_start() -> Iterator[None]:
+    """Let `train_dpo.main` compare with the weights that training started from, also after a restart.
+
+    The cookbook takes its reference from the weights that it begins with. Those of a resumed run are trained already,
+    so its reference, and every later step, would differ from those of a run that was not interrupted.
+    """
+    create_clients = getattr(train_dpo, DPO_CLIENTS)
+
+    def clients(config: train_dpo.Config, service: tinker.ServiceClient, *args: Any) -> tuple[Any, Any]:
+        training_client, _ = create_clients(config, service, *args)
+        return training_client, starting_policy(service, config.model_name, config.load_checkpoint_path)
+
+    with _replaced(train_dpo, {DPO_CLIENTS: clients}):
+        yield
+
+
+def starting_policy(service: tinker.ServiceClient, model_name: str, start: str | None) -> tinker.SamplingClient:
+    """A sampling client of the weights that training starts from.
 
     Parameters
     ----------
-    kind : "local" | "processes" | "ray"
-        ``processes``: freshly started ones on this machine. ``ray``: tasks on the cluster that `RAY_ADDRESS` names, or
-        on one that is started here. Workers reach the engine by the environment variables of the Tinker SDK; on a
-        cluster that means hosted Tinker, or an engine whose URL all machines can reach.
-    workers : int >= 1
-        Processes, or rollouts that Ray runs at once.
-
-    Raises
-    ------
-    ValueError
-        If `workers` is below 1, or Ray is asked for and not installed.
+    start : str or None
+        ``tinker://`` path of a training state; None for the base model.
     """
-    if workers < 1:
-        raise ValueError(f"rollout_workers must be at least 1, got {workers}")
-    if kind == "local":
-        yield None
-    elif kind == "processes":
-        # Threads of the Tinker client do not survive a fork.
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            yield pool
-    else:
-        with RayExecutor(workers) as cluster:
-            yield cluster
+    if start is None:
+        return service.create_sampling_client(base_model=model_name)
+    return service.create_training_client_from_state(start).result().save_weights_and_get_sampling_client()
 
 
-class RayExecutor(Executor):
-    """`concurrent.futures.Executor` whose calls are Ray tasks."""
+def prepare_sft_resume(log_path: str | Path, batches: int) -> None:
+    """Make an interrupted SFT run go on after its last checkpoint; call it before the loop reads the records.
 
-    def __init__(self, workers: int):
-        try:
-            import ray
-        except ImportError:
-            raise ValueError("rollouts=ray needs Ray: pip install 'scisci-gym[ray]'") from None
-        self._ray = ray
-        self._started = not ray.is_initialized()
-        if self._started:
-            ray.init(log_to_driver=False, runtime_env={"env_vars": _engine_address()})
-        # A share of a CPU that lets `workers` tasks run at once on what the cluster has.
-        cpus = float(ray.cluster_resources().get("CPU", 1.0))
-        self._run = ray.remote(num_cpus=cpus / workers, max_retries=2)(_call)
+    With nothing sent ahead, the cookbook's SFT loop saves checkpoint k after update k and records "batch k", so a
+    resumed run would repeat batch k on weights that have seen it. This moves each record on by one batch, once
+    (``settled`` marks it). Checkpoints are left out as in `prepare_rl_resume`.
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        return self._run.remote(fn, args, kwargs).future()
+    Parameters
+    ----------
+    batches : int
+        Batches of an epoch.
+    """
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        del wait, cancel_futures
-        if self._started and self._ray.is_initialized():
-            self._ray.shutdown()
+    def moved_on(record: CheckpointRecord, logged: set[int]) -> dict | None:
+        if record.extra.get("settled"):
+            return record.to_dict()
+        if int(record.name) not in logged:
+            return None
+        epoch, batch = divmod(int(record.name) + 1, batches)
+        return {**record.to_dict(), "epoch": epoch, "batch": batch, "settled": True}
 
-
-def _call(fn: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    return fn(*args, **kwargs)
+    _rewrite_records(log_path, "train_mean_nll", moved_on)
 
 
-def _engine_address() -> dict[str, str]:
-    import os
+def prepare_rl_resume(log_path: str | Path) -> None:
+    """Leave out checkpoints whose last step was not logged before an interrupted run of RL or distillation died.
 
-    return {name: os.environ[name] for name in ("TINKER_BASE_URL", "TINKER_API_KEY") if name in os.environ}
+    The run then goes on from the checkpoint before and repeats that step, so that no step lacks metrics.
+    """
+
+    def unchanged_if_logged(record: CheckpointRecord, logged: set[int]) -> dict | None:
+        return record.to_dict() if not record.batch or record.batch - 1 in logged else None
+
+    _rewrite_records(log_path, "progress/batch", unchanged_if_logged)
+
+
+def _rewrite_records(
+    log_path: str | Path, metric: str, rewritten: Callable[[CheckpointRecord, set[int]], dict | None]
+) -> None:
+    """Replace the cookbook's `checkpoints.jsonl`, which has no interface for changing records. Final ones stay."""
+    path = Path(log_path) / CHECKPOINTS_BASE_NAME
+    if not path.is_file():
+        return
+    logged = {int(row["step"]) for row in read_metrics(log_path) if metric in row}
+    records = [
+        record.to_dict() if record.final or not record.name.isdigit() else rewritten(record, logged)
+        for record in checkpoint_records(log_path)
+    ]
+    write_text_atomically(path, "".join(json.dumps(record) + "\n" for record in records if record is not None))
+
+
+@contextmanager
+def _replaced(module: Any, functions: dict[str, Callable]) -> Iterator[None]:
+    originals = {name: getattr(module, name) for name in functions}
+    try:
+        for name, function in functions.items():
+            setattr(module, name, function)
+        yield
+    finally:
+        for name, function in originals.items():
+            setattr(module, name, function)

@@ -1,4 +1,4 @@
-"""Options that every recipe has."""
+"""Options that every recipe has, and what follows from them: environment options, renderer, learning rate."""
 
 from __future__ import annotations
 
@@ -11,53 +11,44 @@ import chz
 from tinker_cookbook import cli_utils, hyperparam_utils, model_info
 from tinker_cookbook.exceptions import TinkerCookbookError
 
+from ...datasets.store import load_card
 from ...envs.registry import spec
 from ...envs.training.groups import renderer_name_for
-from .engines import Adapter, Quantize
-
-
-def _folder(config: Any, value: str) -> str:
-    """A folder by its absolute path, so that its run can be used from any working directory."""
-    return value if "://" in value else os.path.abspath(value)
+from .checkpoints import state_path
+from .engines import EngineConfig, folder
 
 
 def folder_or_name(config: Any, value: str | None) -> str | None:
-    """A folder that is there by its absolute path; a name, such as a model's, as it is."""
+    """A folder that exists by its absolute path; a name, such as a model's, unchanged."""
     return os.path.abspath(value) if value and os.path.isdir(value) else value
 
 
 @chz.chz
-class RecipeConfig:
+class RecipeConfig(EngineConfig):
     """Options of every recipe; each field is a ``name=value`` argument. Folders are stored by their absolute path."""
 
-    # What to learn
+    # What the policy learns.
     env: str = "disruption-v0"
     env_options: str = ""
-    dataset: str = chz.field(munger=_folder)
-    # Who learns
+    dataset: str = chz.field(munger=folder)
+    # Which policy learns it.
     model_name: str = chz.field(munger=folder_or_name)
     renderer_name: str | None = None
-    # A tinker:// path, or the log_path of a run, whose best checkpoint on validation (or last one) is the start.
+    # A tinker:// path, or the log_path of a run: training starts from its best checkpoint on validation, or its last.
     load_checkpoint_path: str | None = chz.field(default=None, munger=folder_or_name)
     lora_rank: int = 32
-    # Local engine only. dora: weight-decomposed LoRA; with quantize=4bit (CUDA, bitsandbytes) it is QDoRA.
-    adapter: Adapter = "lora"
-    quantize: Quantize = "none"
     learning_rate: float | None = None
     seed: int = 0
-    # Longest answer, in training and validation
+    # Longest answer in tokens, in training and validation.
     max_tokens: int = 1024
-    # Validation papers decide which checkpoint counts: None for all of them, 0 for no validation.
+    # The number of validation papers that checkpoints are scored on: None for all, 0 for no validation.
     validation_examples: int | None = 256
     eval_every: int = 10
     save_every: int = 10
-    # What the run is to find out, for its EXPERIMENT.md; by default a sentence about the recipe and the environment.
+    # The question that the run is to answer, for its EXPERIMENT.md; by default a sentence on recipe and environment.
     question: str = ""
-    # Where, and what is kept
-    log_path: str = chz.field(munger=_folder)
-    engine: str | None = None
-    checkpoints: str = chz.field(default="runs/checkpoints", munger=_folder)
-    # Weights & Biases, as the cookbook has it: needs `pip install wandb` and WANDB_API_KEY in the environment.
+    log_path: str = chz.field(munger=folder)
+    # Weights & Biases, as in the cookbook: it needs `pip install wandb` and WANDB_API_KEY in the environment.
     wandb_project: str | None = None
     wandb_name: str | None = None
     behavior_if_log_dir_exists: cli_utils.LogdirBehavior = "resume"
@@ -70,13 +61,44 @@ class RecipeConfig:
         """Options of the environment; see `parse_options`."""
         return parse_options(self.env, self.env_options)
 
-    def rate(self) -> float:
-        """The learning rate; see `learning_rate_for`."""
-        return learning_rate_for(self.model_name, self.learning_rate)
+    def prompts(self) -> dict[str, Any]:
+        """The fields of a dataset builder that say which prompts it makes."""
+        return {
+            "env_id": self.env,
+            "dataset": self.dataset,
+            "renderer_name": self.renderer(),
+            "tokenizer_name": self.model_name,
+            "options": self.options(),
+            "seed": self.seed,
+        }
+
+    def loop(self, recipe: str) -> dict[str, Any]:
+        """The fields that the configurations of all the cookbook's training loops share.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the dataset, or the run to start from, does not exist.
+        ValueError
+            If renderer or learning rate must be given and are not.
+        """
+        load_card(self.dataset)
+        return {
+            "recipe_name": f"scisci_gym_{recipe}_{self.env}",
+            "model_name": self.model_name,
+            "renderer_name": self.renderer(),
+            "load_checkpoint_path": state_path(self.load_checkpoint_path),
+            "lora_rank": self.lora_rank,
+            "learning_rate": learning_rate_for(self.model_name, self.learning_rate),
+            "save_every": self.save_every,
+            "wandb_project": self.wandb_project,
+            "wandb_name": self.wandb_name,
+            "log_path": self.log_path,
+        }
 
 
 def parse_options(env_id: str, text: str) -> dict[str, Any]:
-    """Keyword options of an environment.
+    """Options of an environment from text such as ``prompt=short,references=true``.
 
     Values are read as JSON where they are JSON (true, 3, 0.5) and as text otherwise.
 
@@ -91,26 +113,19 @@ def parse_options(env_id: str, text: str) -> dict[str, Any]:
     {'prompt': 'short', 'references': True}
     """
     options: dict[str, Any] = {}
-    known = spec(env_id).option_names()
+    names = spec(env_id).option_names()
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")
         if not equals:
             raise ValueError(f"environment options are name=value pairs separated by commas, got {part!r}")
-        if name not in known:
-            raise ValueError(f"{env_id} has no option {name!r}; it has {', '.join(known)}")
-        options[name] = _value(value)
+        if name not in names:
+            raise ValueError(f"{env_id} has no option {name!r}; it has {', '.join(names)}")
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
     spec(env_id).check_options(options)
     return options
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
-
-
-__all__ = ["is_known_model", "learning_rate_for", "renderer_name_for"]
 
 
 def is_known_model(model_name: str) -> bool:
@@ -125,12 +140,12 @@ def is_known_model(model_name: str) -> bool:
 
 
 def learning_rate_for(model_name: str, explicit: float | None = None) -> float:
-    """Learning rate of LoRA training: the one asked for, or the cookbook's `get_lr` where it knows the model.
+    """Learning rate of LoRA training: `explicit` if it is given, else the cookbook's `get_lr`.
 
     Raises
     ------
     ValueError
-        If the model is not known and no rate is given.
+        If the cookbook does not know the model and no rate is given.
     """
     if explicit is not None:
         return explicit

@@ -1,4 +1,7 @@
-"""Where training and sampling happen: the local engine, hosted Tinker, or any service that speaks its protocol."""
+"""Where training and sampling happen: the local engine, hosted Tinker, or any service that speaks its protocol.
+
+`EngineConfig` is the one place in which the recipes' options of an engine are declared.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,47 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import chz
+import typer
 
 from ...engine import local_engine
 
 Adapter = Literal["lora", "dora"]
 Quantize = Literal["none", "4bit"]
 ENGINE_HELP = "local, hosted, or the URL of a Tinker-compatible service; default: hosted if TINKER_API_KEY is set."
+Engine = Annotated[str | None, typer.Option(help=ENGINE_HELP)]
+"""The option ``--engine`` of every command that trains or samples."""
+
+
+def folder(config: Any, value: str) -> str:
+    """A folder by its absolute path, so that it is found from any working directory; a URI unchanged."""
+    return value if "://" in value else os.path.abspath(value)
+
+
+@chz.chz
+class EngineConfig:
+    """Options of the engine that a recipe runs on; see `open_engine`."""
+
+    engine: str | None = None
+    checkpoints: str = chz.field(default="runs/checkpoints", munger=folder)
+    # Local engine only. dora: weight-decomposed LoRA; with quantize=4bit (CUDA, bitsandbytes) it is QDoRA.
+    adapter: Adapter = "lora"
+    quantize: Quantize = "none"
+
+    def engine_settings(self) -> dict[str, Any]:
+        """These options as arguments of `open_engine` and `EngineSwitch.to`."""
+        return {
+            "choice": self.engine,
+            "checkpoints": self.checkpoints,
+            "adapter": self.adapter,
+            "quantize": self.quantize,
+        }
 
 
 def engine_kind(choice: str | None) -> str:
-    """Settle an ``--engine`` choice: "local", "hosted" or a URL.
+    """What an ``--engine`` choice stands for: "local", "hosted" or a URL.
 
     Raises
     ------
@@ -46,16 +79,18 @@ def open_engine(
     choice : "local" | "hosted" | URL | None
         See `engine_kind`.
     checkpoints : path
-        Where a local engine keeps weights and its log; checkpoints of an earlier run are found there again.
+        Folder in which a local engine keeps weights and its log; it finds those of earlier runs there.
     seed : int
-        Of a local engine's first weights and samples, for clients that name none; a recipe's run names its own
-        (`run_seed`).
-    adapter, quantize : what a local engine trains, and how it holds the base model
+        Seed of a local engine's first weights and samples for clients that name none. A recipe's run names its own.
+    adapter : "lora" | "dora"
+        What a local engine trains.
+    quantize : "none" | "4bit"
+        How a local engine holds the base model in memory.
 
     Raises
     ------
     ValueError
-        If DoRA or 4-bit weights are asked of a service that has its own way.
+        If DoRA or 4-bit weights are asked of a service that is not the local engine.
     """
     kind = engine_kind(choice)
     if kind != "local" and (adapter, quantize) != ("lora", "none"):
@@ -66,10 +101,10 @@ def open_engine(
     if kind == "hosted":
         yield kind
     elif kind == "local":
-        folder = Path(checkpoints)
-        folder.mkdir(parents=True, exist_ok=True)
-        log = folder / "engine.log"
-        with local_engine({}, checkpoints=folder, seed=seed, log=log, adapter=adapter, quantize=quantize):
+        root = Path(checkpoints)
+        root.mkdir(parents=True, exist_ok=True)
+        log = root / "engine.log"
+        with local_engine({}, checkpoints=root, seed=seed, log=log, adapter=adapter, quantize=quantize):
             yield kind
     else:
         before = {name: os.environ.get(name) for name in ("TINKER_BASE_URL", "TINKER_API_KEY")}
@@ -86,8 +121,11 @@ def open_engine(
 
 
 class EngineSwitch:
-    """One engine at a time, for runs that may want different ones: opened when it is first needed, kept while nothing
-    changes. A context manager; leaving it closes the last engine."""
+    """One engine at a time, for runs that may want different ones.
+
+    An engine is opened when a run first needs it and stays open until a run needs another one. Leaving the context
+    closes the last one.
+    """
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -100,13 +138,9 @@ class EngineSwitch:
         self._stack.close()
 
     def to(
-        self,
-        choice: str | None,
-        checkpoints: str | Path,
-        adapter: Adapter = "lora",
-        quantize: Quantize = "none",
+        self, choice: str | None, checkpoints: str | Path, adapter: Adapter = "lora", quantize: Quantize = "none"
     ) -> None:
-        """Make an engine with these settings the open one; see `open_engine`. Seeds come with the runs."""
+        """Open the engine with these settings, unless it is open; see `open_engine`. Seeds come with the runs."""
         settings = (choice, str(checkpoints), adapter, quantize)
         if settings != self._settings:
             self._stack.close()

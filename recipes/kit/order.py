@@ -1,11 +1,13 @@
-"""An order of papers that keeps all labels in play: labels that the policy stops naming come up more often.
+"""The order in which RL comes to the training papers: labels balanced, or easy papers first.
 
-A policy that is paid for being right has no use for a label that is never the most probable one, such as the middle of
-three tertiles: accuracy rises, and macro-F1 falls as the label vanishes from its answers. Equal shares of the labels do
-not help against that. Here the shares follow from its last greedy answers to the validation papers. Not from rollouts:
-sampled answers stay even while a label is no paper's most probable one, and on training papers, which SFT has seen, the
-most frequent label of a group stays even as well (both were tried on hep-th; macro-F1 fell from 0.447 to 0.40 all the
-same). Only the policy's answers are used, never the labels of the validation papers.
+**Balance.** A policy that is paid for being right has no use for a label that is never the most probable one, such as
+the middle of three tertiles: accuracy rises, and macro-F1 falls as the label vanishes from its answers. Equal shares of
+the labels do not help against that. With `balance_labels=adaptive` the shares follow from the policy's last greedy
+answers to the validation papers, never from the labels of these papers. Two other sources were tried on hep-th, and
+macro-F1 fell from 0.447 to 0.40 with both: sampled answers stay even while a label is no paper's most probable one, and
+so does the most frequent label of a group of rollouts on training papers, which SFT has seen.
+
+**Curriculum.** Training begins with the easiest third of the papers and widens to harder ones once rewards rise.
 """
 
 from __future__ import annotations
@@ -29,14 +31,42 @@ from ...datasets.paper import Paper
 from ...datasets.store import load_papers
 from ...envs.kit.base import Example
 from ...envs.registry import make, spec
-from ...envs.training.groups import SciSciGroupBuilder
+from ...envs.training.groups import OrderMaker, SciSciGroupBuilder
 from ...envs.training.order import BalancedOrder, Order, Shuffled
-from ..monitoring.metrics import read_metrics
+from ..monitoring.metrics import REWARD, read_metrics
+from .compat import starting_policy
+from .config import RecipeConfig
 
 Balance = Literal["off", "equal", "adaptive"]
-NAMED = "validation/predicted/"
-GAIN, LIMIT = 1.5, 4.0
-FAINT = 0.02
+Curriculum = Literal["none", "margin", "pass_rate"]
+PREDICTED = "validation/predicted/"
+# The exponent and the limit of a label's weight, and the least share of the answers that is told from none.
+GAIN, LIMIT, LEAST_SHARE = 1.5, 4.0, 0.02
+# A curriculum's first share of the papers, and the number of its stages.
+START_SHARE, STAGES = 1 / 3, 4
+# The rise in reward that ends a stage, as a share of the range; the steps that end it anyway; the steps of a mean.
+RISE, PATIENCE, SPAN = 0.1, 25, 3
+PASS_RATES = "pass_rates.json"
+CONCURRENT_GROUPS = 64
+
+
+def order_for(cfg: RecipeConfig, balance: Balance, curriculum: Curriculum, groups_per_batch: int) -> OrderMaker | None:
+    """The maker of the order that the options ask for; None for papers in random order.
+
+    Raises
+    ------
+    ValueError
+        If both options are on, or adaptive balance is asked for without validation.
+    """
+    if balance == "adaptive" and not (cfg.validation_examples != 0 and cfg.eval_every):
+        raise ValueError("balance_labels=adaptive goes by answers to validation papers; turn validation on")
+    if curriculum != "none" and balance != "off":
+        raise ValueError("curriculum and balance_labels exclude each other: one thing decides the order of papers")
+    if curriculum != "none":
+        return CurriculumOrder(curriculum, cfg.env, groups_per_batch, cfg.log_path)
+    if balance == "adaptive":
+        return AdaptiveOrder(cfg.env, groups_per_batch, cfg.log_path)
+    return BalancedOrder(cfg.env) if balance == "equal" else None
 
 
 def adapted_shares(named: Mapping[str, float] | None, wanted: Mapping[str, float]) -> dict[str, float]:
@@ -66,7 +96,7 @@ def adapted_shares(named: Mapping[str, float] | None, wanted: Mapping[str, float
     weights = np.ones(len(start))
     if named is not None:
         shares = np.array([named.get(label, 0.0) for label in wanted])
-        weights = np.clip((start / np.maximum(shares, FAINT)) ** GAIN, 1 / LIMIT, LIMIT)
+        weights = np.clip((start / np.maximum(shares, LEAST_SHARE)) ** GAIN, 1 / LIMIT, LIMIT)
     mixed = start * weights
     return dict(zip(wanted, (mixed / mixed.sum()).tolist(), strict=True))
 
@@ -80,8 +110,8 @@ class Adaptive:
         Gold label of every example.
     groups_per_batch : int
     named : callable
-        Step -> shares of the labels among the last answers before it, or None. A batch goes by what was logged up to
-        two steps before it, so that a resumed run, which logs the same, takes the same papers.
+        Step -> shares of the labels among the last answers before it, or None. A batch depends on what was logged up
+        to two steps before it, so that a resumed run, which logs the same, takes the same papers.
     seed : int
     """
 
@@ -97,7 +127,7 @@ class Adaptive:
         self.places = {name: np.flatnonzero(np.asarray(labels) == name) for name in names}
         self.wanted = {name: len(places) / len(labels) for name, places in self.places.items()}
         self.orders = {
-            name: Shuffled(len(places), seed * 1_000_003 + at) for at, (name, places) in enumerate(self.places.items())
+            name: Shuffled(len(places), seed * 1_000_003 + i) for i, (name, places) in enumerate(self.places.items())
         }
         # Groups of each label in all batches before the one at the same index, and the labels of that batch in order.
         self._before: list[dict[str, int]] = [dict.fromkeys(names, 0)]
@@ -131,11 +161,11 @@ def apportioned(shares: Mapping[str, float], seats: int) -> dict[str, int]:
     {'a': 2, 'b': 1, 'c': 1}
     """
     exact = {label: share * seats for label, share in shares.items()}
-    found = {label: int(value) for label, value in exact.items()}
-    by_remainder = sorted(exact, key=lambda label: (found[label] - exact[label], label))
-    for label in by_remainder[: seats - sum(found.values())]:
-        found[label] += 1
-    return found
+    counts = {label: int(value) for label, value in exact.items()}
+    by_remainder = sorted(exact, key=lambda label: (counts[label] - exact[label], label))
+    for label in by_remainder[: seats - sum(counts.values())]:
+        counts[label] += 1
+    return counts
 
 
 @dataclass(frozen=True)
@@ -151,26 +181,11 @@ class AdaptiveOrder:
         return Adaptive(labels, self.groups_per_batch, self._named, seed)
 
     def _named(self, before: int) -> Mapping[str, float] | None:
-        keys = {label: NAMED + label for label in spec(self.env_id).labels}
-        rows = [row for row in read_metrics(self.log_path) if int(row["step"]) < before]
-        found = [row for row in rows if all(key in row for key in keys.values())]
-        return {label: float(found[-1][key]) for label, key in keys.items()} if found else None
-
-
-def balanced_order(
-    balance: Balance, env_id: str, groups_per_batch: int, log_path: str
-) -> BalancedOrder | AdaptiveOrder | None:
-    """The maker of the order that an option asks for; None for papers as they come."""
-    if balance == "off":
-        return None
-    return BalancedOrder(env_id) if balance == "equal" else AdaptiveOrder(env_id, groups_per_batch, log_path)
-
-
-Curriculum = Literal["none", "margin", "pass_rate"]
-PASS_RATES = "pass_rates.json"
-START_SHARE, STAGES = 1 / 3, 4
-RISE, PATIENCE, SPAN = 0.1, 25, 3
-REWARD = "env/all/reward/total"
+        keys = {label: PREDICTED + label for label in spec(self.env_id).labels}
+        rows = [
+            row for row in read_metrics(self.log_path) if int(row["step"]) < before and set(keys.values()) <= row.keys()
+        ]
+        return {label: float(rows[-1][key]) for label, key in keys.items()} if rows else None
 
 
 def margins(env_id: str, examples: Sequence[Example]) -> np.ndarray:
@@ -196,14 +211,14 @@ def margins(env_id: str, examples: Sequence[Example]) -> np.ndarray:
     points = np.array([_scores(example[0], fields) for example in examples])
     labels = np.array([make(env_id, *example).gold_label for example in examples])
     strata = np.unique([_stratum(example[0]) for example in examples], axis=0, return_inverse=True)[1].ravel()
-    found = np.full(len(examples), np.inf)
+    distances = np.full(len(examples), np.inf)
     for stratum in np.unique(strata):
         inside = np.flatnonzero(strata == stratum)
         for label in np.unique(labels[inside]):
             ours, others = inside[labels[inside] == label], inside[labels[inside] != label]
             if len(others):
-                found[ours] = KDTree(points[others]).query(points[ours])[0]
-    return found
+                distances[ours] = KDTree(points[others]).query(points[ours])[0]
+    return distances
 
 
 def _scores(paper: Paper, fields: Sequence[str]) -> list[float]:
@@ -237,12 +252,12 @@ def stage_of(rewards: Sequence[float], reach: float) -> int:
     >>> stage_of([-0.4, -0.4, -0.4, -0.1, -0.1, -0.1, -0.3], reach=2.0)
     1
     """
-    stage, begun = 0, 0
-    for at in range(1, len(rewards) + 1):
-        inside = rewards[begun:at]
+    stage, start = 0, 0
+    for end in range(1, len(rewards) + 1):
+        inside = rewards[start:end]
         risen = len(inside) >= 2 * SPAN and np.mean(inside[-SPAN:]) >= np.mean(inside[:SPAN]) + RISE * reach
         if risen or len(inside) >= PATIENCE:
-            stage, begun = stage + 1, at
+            stage, start = stage + 1, end
     return min(stage, STAGES - 1)
 
 
@@ -312,7 +327,7 @@ class CurriculumOrder:
 
     def _rewards(self, before: int) -> list[float]:
         rows = read_metrics(self.log_path)
-        return [float(row[REWARD]) for row in rows if REWARD in row and int(row["step"]) < before]
+        return [float(row[REWARD.key]) for row in rows if REWARD.key in row and int(row["step"]) < before]
 
 
 def example_key(example: Example) -> str:
@@ -320,44 +335,26 @@ def example_key(example: Example) -> str:
     return ":".join(paper.openalex_id for paper in example)
 
 
-AT_ONCE = 64
-
-
-async def measure_pass_rates(
-    log_path: str,
-    *,
-    env_id: str,
-    options: dict,
-    dataset: str,
-    model_name: str,
-    renderer_name: str,
-    start: str | None,
-    attempts: int,
-    max_tokens: int,
-    seed: int,
-) -> None:
+async def measure_pass_rates(cfg: RecipeConfig, start: str | None, attempts: int) -> None:
     """Let the policy that training starts from answer every training example `attempts` times at temperature 1, and
-    write the shares of right answers to `pass_rates.json` in the run's folder. A run that has them keeps them.
+    write the shares of right answers to `pass_rates.json` in the run's folder. A run that has the file keeps it.
 
     Parameters
     ----------
     start : str or None
         ``tinker://`` path of a training state; None for the base model.
     """
-    path = Path(log_path) / PASS_RATES
+    path = Path(cfg.log_path) / PASS_RATES
     if path.is_file():
         return
-    service = tinker.ServiceClient()
-    if start is None:
-        client = service.create_sampling_client(base_model=model_name)
-    else:
-        trained = await service.create_training_client_from_state_async(start)
-        client = await trained.save_weights_and_get_sampling_client_async()
-    policy = TinkerTokenCompleter(client, max_tokens=max_tokens)
-    gate = asyncio.Semaphore(AT_ONCE)
+    client = await asyncio.to_thread(starting_policy, tinker.ServiceClient(), cfg.model_name, start)
+    policy = TinkerTokenCompleter(client, max_tokens=cfg.max_tokens)
+    concurrent = asyncio.Semaphore(CONCURRENT_GROUPS)
+    renderer, options = cfg.renderer(), cfg.options()
 
-    async def rate(builder: SciSciGroupBuilder) -> float:
-        async with gate:
+    async def pass_rate(example: Example) -> float:
+        builder = SciSciGroupBuilder(cfg.env, example, renderer, cfg.model_name, attempts, options)
+        async with concurrent:
             group = await do_group_rollout(builder, policy)
         right = [
             max((step.metrics.get("correct", 0.0) for step in trajectory.transitions), default=0.0)
@@ -365,9 +362,6 @@ async def measure_pass_rates(
         ]
         return sum(right) / len(right)
 
-    examples = spec(env_id).examples(load_papers(dataset, "train"), seed)
-    builders = [
-        SciSciGroupBuilder(env_id, example, renderer_name, model_name, attempts, options) for example in examples
-    ]
-    rates = await asyncio.gather(*map(rate, builders))
-    write_json_atomically(path, {example_key(e): r for e, r in zip(examples, rates, strict=True)})
+    examples = spec(cfg.env).examples(load_papers(cfg.dataset, "train"), cfg.seed)
+    rates = await asyncio.gather(*map(pass_rate, examples))
+    write_json_atomically(path, {example_key(e): rate for e, rate in zip(examples, rates, strict=True)})

@@ -1,4 +1,4 @@
-"""The road from options to a training run, the same for all recipes."""
+"""From options to a training run, the same for all recipes."""
 
 from __future__ import annotations
 
@@ -27,27 +27,25 @@ class Recipe(Generic[Config]):
     ----------
     name : str
         As in ``scisci-gym train NAME``.
-    about : str
-        One line for help texts.
     config : type
         Its options, a `RecipeConfig`.
     build : callable
-        Options -> the cookbook's configuration. Reads, checks, starts nothing.
+        Options -> the cookbook's configuration. It reads and checks, and starts nothing.
     train : callable
         (options, the cookbook's configuration) -> training, awaited.
     """
 
     name: str
-    about: str
     config: type[Config]
     build: Callable[[Config], Any]
     train: Callable[[Config, Any], Awaitable[None]]
 
     def run(self, cfg: Config) -> None:
-        """Train inside an engine that is open already, then validate what the loop left unvalidated."""
+        """Train on the engine that is open, then validate the checkpoints that the loop did not validate."""
         built = self.build(cfg)
         cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
-        print(self.describe(cfg), flush=True)
+        options = (f"  {name}={value}" for name, value in sorted(chz.asdict(cfg).items()))
+        print("\n".join([f"recipe {self.name}:", *options]), flush=True)
         # Engines may be shared by runs: first weights and samples are those of the run's own seed.
         with run_seed(cfg.seed), recorded_run(self.name, cfg):
             asyncio.run(self._train(cfg, built))
@@ -59,10 +57,5 @@ class Recipe(Generic[Config]):
     def main(self, cfg: Config) -> None:
         """Open the engine and train. A configuration that cannot work is refused before anything starts."""
         self.build(cfg)
-        with open_engine(cfg.engine, cfg.checkpoints, cfg.seed, cfg.adapter, cfg.quantize):
+        with open_engine(seed=cfg.seed, **cfg.engine_settings()):
             self.run(cfg)
-
-    def describe(self, cfg: Config) -> str:
-        """The resolved options, one a line, as they would be given on the command line."""
-        options = chz.asdict(cfg)
-        return "\n".join([f"recipe {self.name}:", *(f"  {name}={value}" for name, value in sorted(options.items()))])

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tinker
-from tinker_cookbook.stores.storage import storage_from_uri
-from tinker_cookbook.stores.training_store import TrainingRunStore
 
 from ...envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_name
 from ...envs.training.groups import renderer_of
 from ...evaluation.evaluators import HeldOutNLL, ValidationScores, held_out_nll_builder
-from ..monitoring.metrics import read_metrics
+from ..monitoring.metrics import read_metrics, run_store
 from .checkpoints import checkpoints
 from .config import RecipeConfig
 
@@ -54,7 +52,7 @@ async def validate_checkpoints(cfg: RecipeConfig) -> None:
     if not missing:
         return
     evaluator = builders[0]()
-    store = TrainingRunStore(storage_from_uri(log_path))
+    store = run_store(log_path)
     service = tinker.ServiceClient()
     for point in missing:
         client = service.create_sampling_client(base_model=cfg.model_name, model_path=point.sampler_path)

@@ -1,4 +1,4 @@
-"""A run's `metrics.jsonl`, read as it grows, and how far it says the run has come."""
+"""What the cookbook's loops log in a run's folder, and the quantities in it that are worth watching."""
 
 from __future__ import annotations
 
@@ -9,24 +9,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tinker_cookbook.checkpoint_utils import CheckpointRecord
 from tinker_cookbook.stores.storage import storage_from_uri
 from tinker_cookbook.stores.training_store import TrainingRunStore
 
 from ...evaluation.render.figures import as_float, mean_of
 
 METRICS = "metrics.jsonl"
+BLOCKS = "▁▂▃▄▅▆▇█"
 Row = Mapping[str, Any]
 
 
-class MetricsLog:
-    """Rows of a run, one for each step, in order; a resumed run's repeated steps count once, as last written.
+def run_store(folder: str | Path) -> TrainingRunStore:
+    """The cookbook's reader and writer of a run's folder. It skips lines that are not whole JSON."""
+    return TrainingRunStore(storage_from_uri(str(folder)))
 
-    Reading is incremental: a call of `rows` parses only what was added since the one before. A line that is still being
-    written is left for the next call; one that a killed run left half written is passed over.
+
+class MetricsLog:
+    """Rows of a run, one for each step, in order; a step that a resumed run repeats counts once, as last written.
+
+    Each call of `rows` reads only what was added since the call before. A line that is still being written is left for
+    the next call; one that a killed run left half written is skipped.
     """
 
     def __init__(self, folder: str | Path):
-        self._store = TrainingRunStore(storage_from_uri(str(folder)))
+        self._store = run_store(folder)
         self._by_step: dict[int, dict[str, Any]] = {}
 
     def rows(self) -> list[dict[str, Any]]:
@@ -42,8 +49,13 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     return MetricsLog(folder).rows()
 
 
+def checkpoint_records(folder: str | Path) -> list[CheckpointRecord]:
+    """Records of a run's `checkpoints.jsonl`, in the order in which they were written."""
+    return run_store(folder).read_checkpoint_records()
+
+
 def progress(rows: Sequence[Row]) -> tuple[int, int | None]:
-    """(updates made, updates planned) by what the training loop logs; None where it does not say.
+    """(updates made, updates planned) by what the training loop logs; None where it does not log the plan.
 
     The RL loop logs ``progress/done_frac`` = (step + 1) / planned, the SFT loop ``progress`` = (step + 1) / planned,
     the DPO loop ``progress`` = step / planned. Rows of an evaluation after the last update have neither and do not
@@ -55,12 +67,12 @@ def progress(rows: Sequence[Row]) -> tuple[int, int | None]:
     (2, 4)
     """
     for row in reversed(rows):
-        done, share = int(row["step"]), row.get("progress/done_frac", row.get("progress"))
+        step, share = int(row["step"]), row.get("progress/done_frac", row.get("progress"))
         if share is None:
             continue
-        ahead = done if "dpo_loss" in row else done + 1
-        planned = as_float(ahead) / share if 0 < share <= 1 else math.nan
-        return done + 1, round(planned) if math.isfinite(planned) else None
+        counted = step if "dpo_loss" in row else step + 1
+        planned = as_float(counted) / share if 0 < share <= 1 else math.nan
+        return step + 1, round(planned) if math.isfinite(planned) else None
     return 0, None
 
 
@@ -126,8 +138,7 @@ MEASURES = (
     *(GROUP_STD, AT_FLOOR, NO_ANSWER, WRONG_AT_FLOOR, CHALLENGER_FAILED, JUDGE_FAILED),
     *(TRUNCATED, PARSED, GRADIENT, SPEED),
 )
-LOSSES = (NLL, DPO_LOSS, HELD_OUT_NLL)
-# What an experiment record and a register tell of a run.
+# The measures of an experiment record.
 KEY_MEASURES = (REWARD, VALIDATION, NLL, DPO_LOSS, SAMPLER_KL, REFERENCE_KL, TEACHER_KL, ENTROPY)
 
 
@@ -143,13 +154,17 @@ class Summary:
 
 
 def values(rows: Sequence[Row], key: str) -> list[tuple[int, float]]:
-    """(step, value) of the rows that have a number there, NaN and infinities included."""
-    found = ((row["step"], _value(row, key)) for row in rows)
-    return [(step, value) for step, value in found if value is not None]
+    """(step, value) of the rows that have a number under `key`, NaN and infinities included."""
+    pairs = ((row["step"], tokens_per_second(row) if key == SPEED.key else row.get(key)) for row in rows)
+    return [
+        (step, as_float(value))
+        for step, value in pairs
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
 
 
 def finite(rows: Sequence[Row], key: str) -> list[tuple[int, float]]:
-    """(step, value) of the rows that have a finite number there."""
+    """(step, value) of the rows that have a finite number under `key`."""
     return [(step, value) for step, value in values(rows, key) if math.isfinite(value)]
 
 
@@ -171,7 +186,7 @@ def labels_of(rows: Sequence[Row]) -> list[str]:
 
 
 def tokens_per_second(row: Row) -> float | None:
-    """Tokens that a step trained on (SFT, DPO) or sampled (RL), by the wall time of the step.
+    """Tokens that a step trained on (SFT, DPO) or sampled (RL), divided by the wall time of the step.
 
     RL and DPO log ``time/total``. The SFT loop overlaps two batches and logs no total; there it is the time spent on
     getting, sending and finishing the batch. Prompt tokens of RL, which are read and not sampled, do not count.
@@ -183,22 +198,14 @@ def tokens_per_second(row: Row) -> float | None:
     return as_float(tokens) / as_float(seconds) if tokens and seconds else None
 
 
-def _value(row: Row, key: str) -> float | None:
-    value = tokens_per_second(row) if key == SPEED.key else row.get(key)
-    return as_float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-def sparkline(values: Sequence[float], width: int = 32) -> str:
-    """Values in order as blocks of eight heights, from the lowest to the highest of them.
+def sparkline(numbers: Sequence[float], width: int = 32) -> str:
+    """A curve in one line of text: blocks of eight heights, from the lowest to the highest value.
 
     Parameters
     ----------
-    values : sequence of float
+    numbers : sequence of float
         Where there are more than `width`, each block is the mean of its share of them. Values that are not finite are
-        left out of means; a block without any other is "!".
+        left out of means; a block that has no other value is "!".
     width : int >= 1
 
     Examples
@@ -209,14 +216,16 @@ def sparkline(values: Sequence[float], width: int = 32) -> str:
     ('▁▁', '▁!█')
     """
     # In units of the largest value: sums and differences of values near the largest float would overflow.
-    values = [as_float(value) for value in values]
-    unit = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
-    values = [value / unit for value in values]
-    count = min(width, len(values))
-    bins = [values[at * len(values) // count : (at + 1) * len(values) // count] for at in range(count)]
-    means = [mean_of([value for value in part if math.isfinite(value)]) for part in bins]
-    known = [mean for mean in means if math.isfinite(mean)]
-    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    numbers = [as_float(number) for number in numbers]
+    unit = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0) or 1.0
+    count = min(width, len(numbers))
+    edges = [i * len(numbers) // count for i in range(count)] + [len(numbers)] if count else []
+    means = [
+        mean_of([number / unit for number in numbers[start:end] if math.isfinite(number)])
+        for start, end in zip(edges, edges[1:], strict=False)
+    ]
+    heights = [mean for mean in means if math.isfinite(mean)]
+    low, high = (min(heights), max(heights)) if heights else (0.0, 0.0)
 
     def block(mean: float) -> str:
         if not math.isfinite(mean):

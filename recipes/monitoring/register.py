@@ -9,10 +9,9 @@ from typing import Any
 
 from ...datasets.atomic_files import locked, write_json_atomically, write_text_atomically
 from ...evaluation.records import without_secrets
-from ..kit.checkpoints import checkpoints
 from .experiment import interval_text
 from .heartbeat import now
-from .metrics import VALIDATION, summary
+from .metrics import VALIDATION, checkpoint_records, summary
 from .record import RunState, read_evaluations, read_state
 
 REGISTER, REGISTER_TEXT, LOCK = "register.json", "REGISTER.md", ".register.lock"
@@ -70,7 +69,7 @@ def read_register(folder: str | Path) -> dict[str, dict[str, Any]]:
 def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What the register says about a run."""
     config, record = state.config, state.record
-    last = next((found for found in reversed(checkpoints(state.folder)) if found.sampler_path), None)
+    last = next((record for record in reversed(checkpoint_records(state.folder)) if record.sampler_path), None)
     of = summary(state.rows, VALIDATION)
     scores: dict[str, Any] = {}
     if of is not None and of.best is not None:

@@ -10,8 +10,8 @@ import pytest
 
 from scisci_gym.envs.registry import specs
 from scisci_gym.recipes import rl
-from scisci_gym.recipes.kit.compat import rollout_executor
 from scisci_gym.recipes.kit.engines import open_engine
+from scisci_gym.recipes.kit.rollouts import rollout_executor
 from scisci_gym.recipes.monitoring.metrics import read_metrics
 
 pytestmark = pytest.mark.slow

@@ -34,7 +34,7 @@ async def look(cfg: sft.CLIConfig, config: Any) -> None:
 
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = Recipe("sft", "Look at the first weights and samples.", sft.CLIConfig, lambda cfg: None, look)
+    recipe = Recipe("sft", sft.CLIConfig, lambda cfg: None, look)
     monkeypatch.setitem(RECIPES, "sft", recipe)
 
 

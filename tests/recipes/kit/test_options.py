@@ -5,7 +5,8 @@ import json
 import pytest
 from tinker_cookbook.checkpoint_utils import load_checkpoints_file
 
-from scisci_gym.recipes.kit.checkpoints import best_checkpoint, checkpoints, settle_sft_resume, state_path
+from scisci_gym.recipes.kit.checkpoints import best_checkpoint, checkpoints, state_path
+from scisci_gym.recipes.kit.compat import prepare_sft_resume
 from scisci_gym.recipes.kit.config import learning_rate_for, parse_options, renderer_name_for
 from scisci_gym.recipes.kit.engines import engine_kind
 from scisci_gym.recipes.monitoring.metrics import read_metrics
@@ -98,9 +99,9 @@ def test_sft_checkpoints_count_the_update_that_their_name_leaves_out(tmp_path) -
     records = [{**paths("000002"), "epoch": 0, "batch": 2}, {**paths("000005"), "epoch": 0, "batch": 5}]
     write_run(tmp_path, metrics, [*records, {**paths("000008"), "epoch": 1, "batch": 2}])
     assert [c.step for c in checkpoints(tmp_path)] == [3, 6, 9]
-    settle_sft_resume(tmp_path, batches=6)
+    prepare_sft_resume(tmp_path, batches=6)
     assert [(c.epoch, c.batch) for c in load_checkpoints_file(str(tmp_path))] == [(0, 3), (1, 0)], "8 was never logged"
-    settle_sft_resume(tmp_path, batches=6)
+    prepare_sft_resume(tmp_path, batches=6)
     assert [(c.epoch, c.batch) for c in load_checkpoints_file(str(tmp_path))] == [(0, 3), (1, 0)]
 
 

@@ -8,7 +8,8 @@ from kill_points import kill_points
 
 from scisci_gym.datasets.atomic_files import drop_torn_lines, write_json_atomically
 from scisci_gym.evaluation.ask import keep_whole_answers
-from scisci_gym.recipes.kit.checkpoints import checkpoints, last_checkpoint, settle_rl_resume
+from scisci_gym.recipes.kit.checkpoints import checkpoints, last_checkpoint
+from scisci_gym.recipes.kit.compat import prepare_rl_resume
 from scisci_gym.recipes.monitoring import record
 from scisci_gym.recipes.monitoring.metrics import read_metrics
 from scisci_gym.recipes.monitoring.record import read_state
@@ -52,8 +53,8 @@ def test_settling_a_resumed_run_is_whole_or_undone(tmp_path: Path) -> None:
     names = [{"name": f"{at:06d}", "batch": at, "state_path": f"tinker://{at}"} for at in (1, 2, 3)]
     path = tmp_path / "checkpoints.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in names))
-    for point in kill_points(tmp_path, lambda: settle_rl_resume(tmp_path)):
-        settle_rl_resume(tmp_path)
+    for point in kill_points(tmp_path, lambda: prepare_rl_resume(tmp_path)):
+        prepare_rl_resume(tmp_path)
         assert [found.step for found in checkpoints(tmp_path)] == [1, 2], point
 
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from scisci_gym.recipes.monitoring.metrics import (
     BLOCKS,
-    LOSSES,
+    DPO_LOSS,
+    HELD_OUT_NLL,
+    NLL,
     REWARD,
     SPEED,
     MetricsLog,
@@ -78,7 +80,7 @@ def test_summary_of_a_measure() -> None:
     assert len(values(rows, REWARD.key)) == 5
     assert len(finite(rows, REWARD.key)) == 4
     assert summary([{"step": 0}], REWARD) is None
-    assert {measure.better for measure in LOSSES} == {"lower"}
+    assert {measure.better for measure in (NLL, DPO_LOSS, HELD_OUT_NLL)} == {"lower"}
 
 
 def test_tokens_a_second_by_recipe() -> None:
