@@ -182,10 +182,9 @@ class AdaptiveOrder:
 
     def _named(self, before: int) -> Mapping[str, float] | None:
         keys = {label: PREDICTED + label for label in spec(self.env_id).labels}
-        rows = [
-            row for row in read_metrics(self.log_path) if int(row["step"]) < before and set(keys.values()) <= row.keys()
-        ]
-        return {label: float(rows[-1][key]) for label, key in keys.items()} if rows else None
+        rows = [row for row in read_metrics(self.log_path) if all(key in row for key in keys.values())]
+        earlier = [row for row in rows if int(row["step"]) < before]
+        return {label: float(earlier[-1][key]) for label, key in keys.items()} if earlier else None
 
 
 def margins(env_id: str, examples: Sequence[Example]) -> np.ndarray:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -222,7 +223,7 @@ def sparkline(numbers: Sequence[float], width: int = 32) -> str:
     edges = [i * len(numbers) // count for i in range(count)] + [len(numbers)] if count else []
     means = [
         mean_of([number / unit for number in numbers[start:end] if math.isfinite(number)])
-        for start, end in zip(edges, edges[1:], strict=False)
+        for start, end in pairwise(edges)
     ]
     heights = [mean for mean in means if math.isfinite(mean)]
     low, high = (min(heights), max(heights)) if heights else (0.0, 0.0)
