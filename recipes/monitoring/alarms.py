@@ -1,7 +1,7 @@
-"""What a person should be woken for, as pure functions of a run's rows. Thresholds stand here and nowhere else.
+"""What is wrong with a run, as pure functions of its rows. All thresholds stand in this file.
 
-Every rule looks at the last `RECENT` rows that have its metric (a single bad step is noise), except where it says
-otherwise, and every rule is silent about a run that does not log what it needs. An alarm is about the state at the last
+A rule looks at the last `RECENT` rows that have its metric, because a single bad step is noise, unless its docstring
+says otherwise; it raises no alarm about a run that does not log what it needs. An alarm is about the state at the last
 row; `history` says when each was on.
 """
 
@@ -18,52 +18,52 @@ from . import metrics as m
 from .metrics import Row
 
 RECENT = 5
-"""Rows that "now" means."""
+"""The number of rows that are the present."""
 SAMPLER_KL_HIGH = 0.01
-"""Nats a token. Sampler and trainer disagree: numerics, or samples of a policy that has moved on. Importance ratios
-scatter by the square root of twice this, 14 %."""
+"""Nats a token. Sampler and trainer disagree: numerics, or samples of an earlier policy. Importance ratios scatter by
+the square root of twice this, 14 %."""
 SAMPLER_KL_SPIKE = 0.1
-"""Nats a token, in a single step: ratios scatter by 45 %."""
+"""Nats a token, in a single step: importance ratios scatter by 45 %."""
 REFERENCE_KL_SPIKE = 4.0
-"""Times the median of the steps before, and above `REFERENCE_KL_FLOOR` nats a token: a policy that starts from its
-reference and learns moves away from 0 by any factor."""
+"""A jump to this multiple of the median of the steps before. It counts above `REFERENCE_KL_FLOOR` nats a token only,
+since a policy that starts from its reference moves away from 0 by any factor."""
 REFERENCE_KL_FLOOR = 0.25
 REFERENCE_KL_BEFORE = 20
 ENTROPY_LEFT = 0.1
-"""Share of the entropy at the start; with less left, and answers still wrong, there is nothing to explore with."""
+"""Share of the entropy at the start; with less left, a policy that is still wrong explores no other answers."""
 MOSTLY_CORRECT = 0.9
-"""A policy that is right this often may be as certain as it likes."""
+"""A policy with this share of right answers may have any entropy."""
 LABEL_SHARE = 0.95
 """Share of the predictions that are one label ..."""
 LABEL_EXCESS = 0.2
-"""... and by how much that is above the label's share among the right answers."""
+"""... and how far that is above the label's share among the right answers."""
 SATURATED = 0.9
-"""Share of groups with equal rewards: nine in ten rollouts teach nothing."""
+"""Share of groups with equal rewards, which teach nothing."""
 TRUNCATED = 0.1
 """Share of rollouts that were cut off."""
 UNPARSED = 0.5
 """Share of answers that cannot be parsed."""
 LOSS_RISE = 1.5
-"""Times the lowest running mean of `RECENT` losses, and at least `LOSS_RISE_FLOOR` above it."""
+"""The multiple of the lowest running mean of `RECENT` losses; the rise is also at least `LOSS_RISE_FLOOR`."""
 LOSS_RISE_FLOOR = 0.05
 HORIZON = 50
-"""Rows before the last that a rule may look at, beside the first ones."""
+"""The number of rows before the last that a rule may look at, beside the first ones."""
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something is wrong with a run.
+    """Something that is wrong with a run.
 
     Parameters
     ----------
     name : str
-        Of the rule, such as ``"kl-spike"``.
+        Name of the rule, such as ``"kl-spike"``.
     level : "warning" | "error"
-        An error makes what the run learns from here on worthless.
+        After an error, what the run learns is worthless.
     step : int
-        Of the row that it is about.
+        Step of the row that the alarm is about.
     message : str
-        What was seen, with the value, and what to do about it.
+        The observation, with its value, and what to do about it.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Alarm:
 
 
 def not_finite(rows: Sequence[Row]) -> list[Alarm]:
-    """A metric that is NaN or infinite, in any row: weights do not recover from it. Names the first."""
+    """A metric is NaN or infinite in any row: weights do not recover from it. The alarm names the first such row."""
     for row in rows:
         bad = [name for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)]
         if bad:
@@ -84,7 +84,7 @@ def not_finite(rows: Sequence[Row]) -> list[Alarm]:
 
 
 def sampler_kl(rows: Sequence[Row]) -> list[Alarm]:
-    """KL between sampler and trainer: above `SAMPLER_KL_SPIKE` in the last step, or `SAMPLER_KL_HIGH` in the median."""
+    """KL of sampler and trainer is above `SAMPLER_KL_SPIKE` in the last step, or its median above `SAMPLER_KL_HIGH`."""
     for measure in (m.SAMPLER_KL, m.SAMPLER_KL_V1):
         points = m.finite(rows, measure.key)
         if not points:
@@ -104,7 +104,7 @@ def sampler_kl(rows: Sequence[Row]) -> list[Alarm]:
 
 
 def reference_kl(rows: Sequence[Row]) -> list[Alarm]:
-    """KL to the reference policy: a jump to `REFERENCE_KL_SPIKE` times the median of the steps before."""
+    """KL to the reference policy jumped to `REFERENCE_KL_SPIKE` times the median of the steps before."""
     points = m.finite(rows, m.REFERENCE_KL.key)
     before = [value for _, value in points[-REFERENCE_KL_BEFORE - 1 : -1]]
     if len(before) < RECENT:
@@ -120,7 +120,7 @@ def reference_kl(rows: Sequence[Row]) -> list[Alarm]:
 
 
 def entropy_collapse(rows: Sequence[Row]) -> list[Alarm]:
-    """Entropy below `ENTROPY_LEFT` of what it was at the start, in a policy that is not `MOSTLY_CORRECT`."""
+    """Entropy is below `ENTROPY_LEFT` of its value at the start, in a policy that is not `MOSTLY_CORRECT`."""
     points = m.finite(rows, m.ENTROPY.key)
     if len(points) < 2 * RECENT:
         return []
@@ -150,40 +150,46 @@ def label_collapse(rows: Sequence[Row]) -> list[Alarm]:
     return []
 
 
+def _recent(rows: Sequence[Row], measure: m.Measure) -> tuple[int, float] | None:
+    """(step of the last value, mean of the last `RECENT` values); None of fewer values."""
+    points = m.finite(rows, measure.key)[-RECENT:]
+    return (points[-1][0], _mean(points)) if len(points) == RECENT else None
+
+
 def saturated_groups(rows: Sequence[Row]) -> list[Alarm]:
     """More than `SATURATED` of the groups have equal rewards, so that they carry no signal."""
-    points = m.finite(rows, m.NO_SIGNAL.key)[-RECENT:]
-    if len(points) < RECENT or _mean(points) <= SATURATED:
+    share = _recent(rows, m.NO_SIGNAL)
+    if share is None or share[1] <= SATURATED:
         return []
     floor, best = (_mean(m.finite(rows, part.key)[-RECENT:]) for part in (m.ALL_FLOOR, m.ALL_BEST))
     if best >= floor:
         advice = "the training prompts are solved: use harder ones, or stop"
     else:
         advice = "the prompts are too hard for this policy: easier ones first, larger groups, or SFT before RL"
-    text = f"{_mean(points):.0%} of the groups carry no signal ({best:.0%} all best, {floor:.0%} all floor); {advice}"
-    return [Alarm("saturated-groups", "warning", points[-1][0], text)]
+    text = f"{share[1]:.0%} of the groups carry no signal ({best:.0%} all best, {floor:.0%} all floor); {advice}"
+    return [Alarm("saturated-groups", "warning", share[0], text)]
 
 
 def truncation(rows: Sequence[Row]) -> list[Alarm]:
     """More than `TRUNCATED` of the rollouts were cut off by a token limit, which costs them the floor."""
-    points = m.finite(rows, m.TRUNCATED.key)[-RECENT:]
-    if len(points) < RECENT or _mean(points) <= TRUNCATED:
+    share = _recent(rows, m.TRUNCATED)
+    if share is None or share[1] <= TRUNCATED:
         return []
-    text = f"{_mean(points):.0%} of the rollouts are cut off (limit {TRUNCATED:.0%}); raise max_tokens"
-    return [Alarm("truncation", "warning", points[-1][0], text)]
+    text = f"{share[1]:.0%} of the rollouts are cut off (limit {TRUNCATED:.0%}); raise max_tokens"
+    return [Alarm("truncation", "warning", share[0], text)]
 
 
 def unparsed(rows: Sequence[Row]) -> list[Alarm]:
     """More than `UNPARSED` of the answers cannot be parsed."""
-    points = m.finite(rows, m.PARSED.key)[-RECENT:]
-    if len(points) < RECENT or _mean(points) >= 1 - UNPARSED:
+    share = _recent(rows, m.PARSED)
+    if share is None or share[1] >= 1 - UNPARSED:
         return []
-    text = f"only {_mean(points):.0%} of the answers can be parsed; start from a policy that knows the answer format"
-    return [Alarm("unparsed", "warning", points[-1][0], text)]
+    text = f"only {share[1]:.0%} of the answers can be parsed; start from a policy that knows the answer format"
+    return [Alarm("unparsed", "warning", share[0], text)]
 
 
 def loss_rise(rows: Sequence[Row]) -> list[Alarm]:
-    """The loss of SFT or DPO went up: `LOSS_RISE` times its lowest running mean within `HORIZON` rows."""
+    """The loss of SFT or DPO rose to `LOSS_RISE` times its lowest running mean within `HORIZON` rows."""
     for measure in (m.NLL, m.DPO_LOSS):
         points = m.finite(rows, measure.key)[-HORIZON:]
         if len(points) < 2 * RECENT:
@@ -208,8 +214,7 @@ def alarms(rows: Sequence[Row]) -> list[Alarm]:
     ----------
     rows : rows of `metrics.jsonl`, one a step, in order
     """
-    found = [alarm for rule in RULES for alarm in rule(rows)]
-    return sorted(found, key=lambda alarm: alarm.level != "error")
+    return sorted((alarm for rule in RULES for alarm in rule(rows)), key=lambda alarm: alarm.level != "error")
 
 
 def history(rows: Sequence[Row], points: int = 200) -> list[tuple[Alarm, int, int]]:
@@ -218,7 +223,7 @@ def history(rows: Sequence[Row], points: int = 200) -> list[tuple[Alarm, int, in
     Parameters
     ----------
     points : int
-        Rows at which the rules are tried, evenly spread up to the last; every row of a run that is no longer than that.
+        The number of rows at which the rules are tried, evenly spread up to the last; all rows of a shorter run.
     """
     spans: dict[tuple[str, str], tuple[Alarm, int, int]] = {}
     every = max(1, -(-len(rows) // points))

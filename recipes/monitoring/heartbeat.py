@@ -1,4 +1,4 @@
-"""`heartbeat.json`: a sign of life that a watchdog can read without knowing anything about training.
+"""`heartbeat.json`: a file by which a watchdog sees whether a run is alive, without knowing about training.
 
 Fields, all in one JSON object that is replaced as a whole every few seconds:
 
@@ -15,8 +15,8 @@ step      int              updates that `metrics.jsonl` has
 total     int or null      updates planned, where the training loop has said so
 ========= ================ ========================================================================================
 
-A process that is killed (``kill -9``, out of memory, power) cannot write its end: the file then says ``running`` with a
-time that no longer moves. `is_alive` is that rule.
+A process that is killed (``kill -9``, out of memory, power) cannot write its end: the status stays ``running`` and the
+time no longer changes. `is_alive` applies this rule.
 """
 
 from __future__ import annotations
@@ -42,26 +42,25 @@ logger = logging.getLogger(__name__)
 
 
 def now() -> str:
-    """The time as records have it: UTC, ISO 8601, to the second."""
+    """The present time in the form of the records: UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def read_heartbeat(folder: str | Path) -> dict[str, Any] | None:
-    """The last heartbeat in a run's folder; None where there was none."""
+    """The last heartbeat in a run's folder; None if there is none."""
     try:
         return json.loads((Path(folder) / HEARTBEAT).read_text())
     except FileNotFoundError:
         return None
 
 
-def silent_for(heartbeat: dict[str, Any], at: datetime | None = None) -> float:
+def silent_for(heartbeat: dict[str, Any]) -> float:
     """Seconds since a heartbeat was written, by this machine's clock; 0 for one from the future."""
-    age = (at or datetime.now(UTC)) - datetime.fromisoformat(heartbeat["time"])
-    return max(0.0, age.total_seconds())
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(heartbeat["time"])).total_seconds())
 
 
 def is_alive(folder: str | Path, stale_after: float = STALE_AFTER) -> bool:
-    """Whether a process is training in this folder, by its heartbeat. For watchdogs.
+    """Whether a process is training in this folder, by its heartbeat.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ def is_alive(folder: str | Path, stale_after: float = STALE_AFTER) -> bool:
 
 
 class Heartbeat:
-    """A thread that keeps `heartbeat.json` fresh, from `start` until `stop`.
+    """A thread that writes `heartbeat.json` again and again, from `start` until `stop`.
 
     Parameters
     ----------
@@ -101,15 +100,15 @@ class Heartbeat:
         self._started = now()
         self._metrics = MetricsLog(folder)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat_on, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Write the first heartbeat, so that the file is there before training starts, and go on in a thread."""
+        """Write the first heartbeat, so that the file exists before training starts, and start the thread."""
         self._write("running")
         self._thread.start()
 
     def stop(self, status: Status) -> None:
-        """End the thread and write how the run ended."""
+        """Stop the thread and write how the run ended."""
         self._stop.set()
         self._thread.join()
         self._write(status)
@@ -119,12 +118,12 @@ class Heartbeat:
         """Updates that the run has made so far."""
         return progress(self._metrics.rows())[0]
 
-    def _beat_on(self) -> None:
+    def _beat(self) -> None:
         while not self._stop.wait(self.every):
             try:
                 self._write("running")
             except OSError as error:
-                # A full or vanished disk is training's own business to fail on; a watchdog sees the silence.
+                # Training itself fails on a full or missing disk; a watchdog sees that the time does not change.
                 logger.warning("no heartbeat written to %s: %s", self.folder / HEARTBEAT, error)
 
     def _write(self, status: Status) -> None:

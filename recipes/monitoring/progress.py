@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .metrics import MetricsLog, finite
 
-# What is worth seeing while one waits, in the first form that the run logs.
+# The metrics beside the bar.
 SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation macro-F1"), ("train_mean_nll", "loss"))
 
 
@@ -27,9 +27,9 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
     log_path : path
         The run's folder.
     steps : int
-        Steps that the run will have logged at its end.
+        The number of steps that the run logs in all.
     console : rich.console.Console
-        Where to draw; it must not be the block's own standard output.
+        Where the bar is drawn; not the standard output, which the block's own goes to `console.log`.
     """
     folder = Path(log_path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,8 +60,5 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
 
 
 def _latest(rows: list[dict]) -> str:
-    found = []
-    for key, name in SHOWN:
-        if points := finite(rows, key):
-            found.append(f"{name} {points[-1][1]:.2f}")
-    return "  " + ", ".join(found) if found else ""
+    latest = [f"{name} {points[-1][1]:.2f}" for key, name in SHOWN if (points := finite(rows, key))]
+    return "  " + ", ".join(latest) if latest else ""

@@ -1,4 +1,4 @@
-"""`run.json`: what a run was - configuration, code revision, data - and how it went."""
+"""A run as its folder describes it: `run.json` (configuration, code revision, data, end) and its present state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORD = "run.json"
 
 
 def read_run_record(folder: str | Path) -> dict[str, Any]:
-    """What `run.json` of a run's folder holds.
+    """The content of `run.json` in a run's folder, with folders where they are now if the run was moved.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def read_run_record(folder: str | Path) -> dict[str, Any]:
     return record
 
 
-# Options that name folders. An entry of a configuration that is a name (of a model, a `tinker://` path) is no folder.
+# Options that name folders, and what to do if one is gone. Values that are no absolute path (names) are no folders.
 FOLDERS = {
     "dataset": "give the dataset's folder with --dataset, or build it again there",
     "model_name": "put the base model back there",
@@ -49,9 +49,8 @@ FOLDERS = {
 
 
 def _moved_along(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration whose folders are where they are now: a run that was moved or copied, alone or together with
-    folders beside it, finds those that came along in the same place relative to it.
-    """
+    """A configuration with the folders of a run that was moved or copied: those that came along are in the same place
+    relative to it."""
     before = config.get("log_path")
     if before is None or not Path(before).is_absolute() or Path(before) == folder:
         return config
@@ -99,7 +98,7 @@ def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: st
     dataset : str
         Dataset folder; its content hash, label counts and ceiling are recorded.
     """
-    # Whoever only reads records does not wait for Hugging Face's datasets.
+    # Imported here, so that reading records does not wait for Hugging Face's datasets.
     from ...datasets.store import load_card
 
     folder, card = Path(log_path), load_card(dataset)
@@ -134,12 +133,12 @@ def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: st
 def close_run_record(
     log_path: str | Path, status: Status, error: str | None = None, updates: int | None = None
 ) -> dict[str, Any]:
-    """Write into `run.json` how the run ended, when, and after how many seconds of training in all.
+    """Write into `run.json` how and when the run ended, and the seconds of training in all.
 
     Parameters
     ----------
     updates : int or None
-        That the run has made. A finished run that was started again and made no more is left as it was.
+        Updates that the run has made. A finished run that was started again and made no more keeps its end.
     """
     record = read_run_record(log_path)
     attempt = record["resumptions"][-1] if record["resumptions"] else record
@@ -164,7 +163,7 @@ def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str
     if was == "running":
         was = "killed"
         if heartbeat is not None:
-            # The last sign of life is the best that is known about when it ended.
+            # Nobody wrote when it ended; its last heartbeat comes closest.
             seconds += _between(heartbeat["started"], heartbeat["time"])
     resumption = {
         "started": record["started"],
@@ -185,10 +184,10 @@ def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str
     }
 
 
-def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]]:
-    """Name -> [value in one, value in the other] of what differs; None where a name is missing."""
-    names = [*one, *(name for name in other if name not in one)]
-    return {name: [one.get(name), other.get(name)] for name in names if one.get(name) != other.get(name)}
+def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:
+    """Name -> [value before, value after] of what differs; None where a name is missing."""
+    names = dict.fromkeys([*before, *after])
+    return {name: [before.get(name), after.get(name)] for name in names if before.get(name) != after.get(name)}
 
 
 def _between(start: str, end: str) -> float:
@@ -200,7 +199,7 @@ EVALUATIONS = "eval_*.json"
 
 @dataclass(frozen=True)
 class RunState:
-    """What is known about a run at one moment.
+    """The state of a run at one moment.
 
     Parameters
     ----------
@@ -211,8 +210,8 @@ class RunState:
         Of `metrics.jsonl`, one a step.
     heartbeat : mapping or None
     status : str
-        ``running``, ``killed`` (says it runs and has been silent for too long), ``finished``, ``failed``,
-        ``interrupted``, or ``unknown`` (nothing says how it ended).
+        ``running``, ``killed`` (its last heartbeat says that it runs, and is too old), ``finished``, ``failed``,
+        ``interrupted``, or ``unknown`` (no record).
     silent : float or None
         Seconds since the last heartbeat.
     step, total : int, int or None
@@ -242,7 +241,7 @@ class RunState:
 
 
 class RunFolder:
-    """A run's folder, to be looked at again and again.
+    """A run's folder, whose state can be read again and again.
 
     Raises
     ------
@@ -261,7 +260,7 @@ class RunFolder:
         self._metrics = MetricsLog(self.folder)
 
     def state(self, stale_after: float = STALE_AFTER) -> RunState:
-        """What is known now. `stale_after`: seconds without a heartbeat after which a run counts as killed."""
+        """The state now. After `stale_after` seconds without a heartbeat a run counts as killed."""
         record = read_run_record(self.folder) if (self.folder / RECORD).is_file() else {}
         heartbeat, rows = read_heartbeat(self.folder), self._metrics.rows()
         status = str(record.get("status", "unknown"))
@@ -271,8 +270,8 @@ class RunFolder:
             if status == "running" and heartbeat["status"] == "running" and silent > stale_after:
                 status = "killed"
         step, total = progress(rows)
-        found = [*_about_status(status, record, silent, step), *alarms(rows)]
-        return RunState(self.folder, record, rows, heartbeat, status, silent, step, total, found)
+        raised = [*_status_alarms(status, record, silent, step), *alarms(rows)]
+        return RunState(self.folder, record, rows, heartbeat, status, silent, step, total, raised)
 
 
 def read_state(folder: str | Path, stale_after: float = STALE_AFTER) -> RunState:
@@ -281,12 +280,14 @@ def read_state(folder: str | Path, stale_after: float = STALE_AFTER) -> RunState
 
 
 def read_evaluations(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """What `scisci-gym eval` wrote into a run's folder about its policy: split -> its JSON."""
-    found = {path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in Path(folder).glob(EVALUATIONS)}
-    return {split: evaluation for split, evaluation in sorted(found.items()) if "policy" in evaluation}
+    """Split -> the JSON that `scisci-gym eval` wrote into a run's folder about its policy on that split."""
+    evaluations = {
+        path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in Path(folder).glob(EVALUATIONS)
+    }
+    return {split: evaluation for split, evaluation in sorted(evaluations.items()) if "policy" in evaluation}
 
 
-def _about_status(status: str, record: Mapping[str, Any], silent: float | None, step: int) -> list[Alarm]:
+def _status_alarms(status: str, record: Mapping[str, Any], silent: float | None, step: int) -> list[Alarm]:
     if status == "killed":
         text = (
             f"no heartbeat for {silent:.0f} s and no end written: the process was killed; the same command resumes it"

@@ -1,4 +1,4 @@
-"""What is written around a run, whatever the recipe: record, heartbeat, experiment record and register entry."""
+"""The files that every recipe writes about a run: record, heartbeat, experiment record and register entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOCK = ".run.lock"
 
 @contextmanager
 def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
-    """While the block trains, keep the run's folder telling what it is and how it goes.
+    """While the block trains, keep the files about the run up to date.
 
     ====================================== ==========================================================================
     `run.json`                             configuration, revision, data; status, times and resumptions
@@ -47,7 +47,7 @@ def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
     folder = Path(cfg.log_path)
     refusal = f"another process is training in {folder} (see its heartbeat.json); stop it, or choose another log_path"
     with claimed(folder / LOCK, refusal):
-        # The cookbook appends to these files, and reads some of them, without a look at how they end.
+        # The cookbook appends to these files; to half a line of a killed run it would append a line that is lost.
         for path in folder.glob("*.jsonl"):
             drop_torn_lines(path)
         write_run_record(folder, recipe, cfg, cfg.dataset)
@@ -75,14 +75,14 @@ def _end(folder: Path, heartbeat: Heartbeat, status: Status, error: str | None =
 
 
 def describe_run(folder: str | Path) -> None:
-    """Write a run's experiment record and register entry anew from what its folder holds, such as an evaluation."""
+    """Write a run's experiment record and register entry from the present content of its folder."""
     write_experiment(folder)
     register_run(folder)
 
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM, which schedulers send, end the block like Ctrl-C does, so that the end can be written."""
+    """Let SIGTERM, which schedulers send, end the block as Ctrl-C does, so that the run's end is written."""
     ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     if not ours:
         yield

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ...envs.training.transcripts import EPISODE
-
-_ITERATION = re.compile(r"iteration_(\d+)")
+from ..monitoring.metrics import run_store
 
 
 @dataclass(frozen=True)
@@ -21,9 +19,9 @@ class LoggedEpisode:
     Parameters
     ----------
     step : int
-        Updates that the policy had had.
+        The number of updates that the policy had had.
     number : int
-        Of the episode within the step's log, from 0.
+        Index of the episode within the step's log.
     data : mapping
         See `EpisodeLog.to_data`.
     """
@@ -34,43 +32,40 @@ class LoggedEpisode:
 
     @property
     def right(self) -> bool:
-        """Whether the label said was the right one."""
+        """Whether the policy's label was the right one."""
         return self.data["predicted"] == self.data["expected"]
 
     @property
     def title(self) -> str:
+        """Step, index and paper, for headings."""
         return f"step {self.step}, rollout {self.number}: {self.data['example_id']}"
 
 
 def episodes_of(run: str | Path, most: int = 48, per_step: int = 4) -> list[LoggedEpisode]:
     """Episodes of a run's training steps, oldest first: the first few of evenly spread steps, the last one among them.
 
+    A log that is still being written has no episodes yet.
+
     Parameters
     ----------
     run : path
         A run's folder. A run of another recipe than RL logs no episodes.
     most : int
-        At most so many in all.
+        The largest number of episodes in all.
     per_step : int
-        At most so many of a step.
+        The largest number of episodes of one step.
     """
-    logs = sorted(Path(run).glob("iteration_*/train_logtree.json"))
+    store = run_store(run)
+    steps = [iteration.iteration for iteration in store.list_iterations() if iteration.has_train_logtree]
     wanted = max(1, most // per_step)
-    if len(logs) > wanted:
-        logs = [logs[round(at * (len(logs) - 1) / max(1, wanted - 1))] for at in range(wanted)]
-    found = [episode for log in dict.fromkeys(logs) for episode in episodes_in(log)[:per_step]]
-    return found[:most]
-
-
-def episodes_in(log: Path) -> list[LoggedEpisode]:
-    """All episodes in one `*_logtree.json`. A file that is still being written has none yet."""
-    try:
-        tree = json.loads(log.read_text())
-    except json.JSONDecodeError:
-        return []
-    match = _ITERATION.search(log.parent.name)
-    step = int(match.group(1)) if match else 0
-    return [LoggedEpisode(step, number, data) for number, data in enumerate(_episodes(tree.get("root", {})))]
+    if len(steps) > wanted:
+        steps = [steps[round(i * (len(steps) - 1) / max(1, wanted - 1))] for i in range(wanted)]
+    episodes = []
+    for step in dict.fromkeys(steps):
+        tree = store.read_logtree(step) or {}
+        logged = islice(_episodes(tree.get("root")), per_step)
+        episodes += [LoggedEpisode(step, number, data) for number, data in enumerate(logged)]
+    return episodes[:most]
 
 
 def _episodes(node: Any) -> Iterator[Mapping[str, Any]]:

@@ -16,7 +16,7 @@ from tinker_cookbook.utils import logtree
 from scisci_gym import Paper
 from scisci_gym.envs.training import groups
 from scisci_gym.envs.training.transcripts import EPISODE
-from scisci_gym.recipes.reporting.transcripts import episodes_in
+from scisci_gym.recipes.reporting.transcripts import episodes_of
 
 DISRUPTIVE, NEUTRAL = "<answer>disruptive</answer>", "<answer>neutral</answer>"
 
@@ -81,8 +81,10 @@ def test_shares_of_labels_and_of_truncated_rollouts() -> None:
 def logged(tmp_path: Path, *arguments) -> list[dict]:
     with logtree.init_trace("step", path=str(tmp_path / "page.html")) as trace:
         group_of(*arguments)
-    (tmp_path / "train_logtree.json").write_text(json.dumps(trace.to_dict()))
-    return [episode.data for episode in episodes_in(tmp_path / "train_logtree.json")]
+    log = tmp_path / "iteration_000000" / "train_logtree.json"
+    log.parent.mkdir()
+    log.write_text(json.dumps(trace.to_dict()))
+    return [episode.data for episode in episodes_of(tmp_path)]
 
 
 def test_episodes_are_logged_as_the_policy_saw_them(tmp_path: Path) -> None:
