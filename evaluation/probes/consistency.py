@@ -1,19 +1,130 @@
-"""Whether a policy answers the same question the same way: in other words, and with the papers of a pair swapped."""
+"""Whether a policy answers the same question the same way: in other words, and with the papers of a pair swapped.
+
+The other wordings are fixed paraphrases of the instructions around a paper. The definitions of the labels and the
+answer format stay word for word: a paraphrase of those would be another question.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from ...envs.kit.single_turn import SingleTurnEnv
+from ...envs.disruption_pairwise import ENDING, DisruptionPairwiseEnv
+from ...envs.kit.base import SciSciEnv
+from ...envs.kit.prompts import DATA, paper_block
+from ...envs.kit.single_turn import LabelEnv, SingleTurnEnv
 from ...envs.registry import spec
 from ..bootstrap import Score, interval, mean_scores, ratios
 from ..examination import Examination, VariantBenchmark
 from ..records import plain
-from .wordings import WORDINGS, reworded
+
+FULL: Sequence[str] = (
+    """\
+{data}
+
+{shown}
+
+Put yourself at the date of publication: nothing that happened afterwards is known to you.
+
+{criteria}
+
+Think it through first if that helps. At the end of your reply write {ending}""",
+    """\
+One question about {what}, to be answered as a reader on the day of publication would have to answer it.
+
+{criteria}
+
+{data}
+
+{shown}
+
+Your reasoning may come first. Close with {ending}""",
+    """\
+You advise an editor who has to decide today. {data}
+
+{shown}
+
+Judge from the text and from what was known at the time.
+
+{criteria}
+
+Write down as many of your thoughts as you need. The last thing in your message must be {ending}""",
+    """\
+Below: {what}, then what I want to know.
+
+{shown}
+
+{criteria}
+
+{data} Use no knowledge of later years. You may explain yourself at any length, as long as you then end on {ending}""",
+)
+
+SHORT: Sequence[str] = (
+    "{shown}\n? {hint}",
+    "{hint} ?\n{shown}",
+    "{shown}\nwhich : {hint} ?",
+    "{shown}\n{hint} ?\nanswer :",
+)
+
+WORDINGS = len(FULL)
+"""Number of wordings beside an environment's own."""
+
+
+def reworded(env: SciSciEnv, wording: int) -> SciSciEnv:
+    """A copy of an environment that has not been played, with its question in another wording.
+
+    Parameters
+    ----------
+    env : SciSciEnv
+        Of one question and one answer.
+    wording : int in [0, WORDINGS]
+        0 is its own.
+
+    Raises
+    ------
+    ValueError
+        If there is no such wording, or none for this environment.
+    """
+    text = reworded_question(env, wording)
+    if wording == 0:
+        return env
+    other = copy.copy(env)
+    assert isinstance(other, SingleTurnEnv)
+    # The text alone is replaced: grading, labels and reward range are those of the environment itself.
+    other.question = lambda: text
+    other.example_id = f"{env.example_id}:wording-{wording}"
+    return other
+
+
+def reworded_question(env: SciSciEnv, wording: int) -> str:
+    """The question of a single-turn environment in wording 0 (its own) to `WORDINGS`.
+
+    Examples
+    --------
+    >>> from scisci_gym import Paper, make
+    >>> env = make("disruption-v0", Paper(openalex_id="W1", title="A title", cd_index=0.4), prompt="short")
+    >>> reworded_question(env, 2).splitlines()[0]
+    'disruptive consolidating neutral ?'
+    """
+    if not 0 <= wording <= WORDINGS:
+        raise ValueError(f"wordings go from 0 to {WORDINGS}, got {wording}")
+    if not isinstance(env, SingleTurnEnv) or not isinstance(env, (LabelEnv, DisruptionPairwiseEnv)):
+        raise ValueError(f"{env.env_id} has no other wordings; environments of one question and one answer have")
+    if wording == 0:
+        return env.question()
+    short = env.prompt == "short"
+    if isinstance(env, DisruptionPairwiseEnv):
+        shown, hint, ending, what = env.shown(), "first second", ENDING, "two papers of the same field and year"
+    else:
+        shown = paper_block(env.paper, details=not short, references=env.references)
+        hint, ending, what = env.hint(), env.ending, "a paper"
+    if short:
+        return SHORT[wording - 1].format(shown=shown, hint=hint)
+    return FULL[wording - 1].format(data=DATA, shown=shown, what=what, criteria=env.criteria(), ending=ending)
 
 
 @dataclass(frozen=True)
@@ -28,8 +139,8 @@ class WordingConsistency:
     accuracy_by_wording : list of Score
         The environment's own wording first.
     agreement : Score
-        Share of pairs of wordings that get the same label, averaged over questions. No answer agrees with nothing,
-        not even with no answer.
+        Share of pairs of wordings that get the same label, averaged over questions. A missing answer agrees with no
+        other, not even with a missing one.
     all_agree, all_right : Score
         Share of questions with the same label in all wordings, and with the right one in all.
     answered : float in [0, 1]
@@ -44,15 +155,12 @@ class WordingConsistency:
     all_right: Score
     answered: float
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class OrderConsistency:
     """Answers to P pairs in both orders. Intervals resample pairs.
 
-    A policy that looks at the position alone has agreement 0 and accuracy 1/2.
+    A policy that chooses by position alone has agreement 0 and accuracy 1/2.
 
     Parameters
     ----------
@@ -66,7 +174,7 @@ class OrderConsistency:
     always_first, always_second : Score
         Share of pairs in which the same position is named in both orders.
     position_bias : Score
-        Share of "first" among the labels that were given, minus 1/2; 0 without a habit. NaN if none was given.
+        Share of "first" among the labels that were given, minus 1/2; NaN if none was given.
     """
 
     pairs: int
@@ -76,9 +184,6 @@ class OrderConsistency:
     always_first: Score
     always_second: Score
     position_bias: Score
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def wording_consistency(
@@ -103,8 +208,8 @@ def wording_consistency(
 
     Examples
     --------
-    >>> found = wording_consistency(["a", "b"], [["a", "b"], ["a", "a"]])
-    >>> found.agreement.value, found.all_right.value, found.accuracy.value
+    >>> result = wording_consistency(["a", "b"], [["a", "b"], ["a", "a"]])
+    >>> result.agreement.value, result.all_right.value, result.accuracy.value
     (0.5, 0.5, 0.75)
     """
     n, wordings = len(expected), len(predicted)
@@ -113,7 +218,7 @@ def wording_consistency(
             f"needs the answers of at least two wordings to the same questions, got {n} questions and "
             f"{[len(answers) for answers in predicted]} answers"
         )
-    answers = np.array([list(said) for said in predicted], dtype=object).T
+    answers = np.array([list(labels) for labels in predicted], dtype=object).T
     given = answers != ""
     right = (answers == np.array(expected, dtype=object)[:, None]).astype(float)
     same = (answers[:, :, None] == answers[:, None, :]) & given[:, :, None]
@@ -142,15 +247,15 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
 
     Examples
     --------
-    >>> found = order_consistency(["first", "second"], ["first", "first"])
-    >>> found.agreement.value, found.always_first.value, found.position_bias.value
+    >>> result = order_consistency(["first", "second"], ["first", "first"])
+    >>> result.agreement.value, result.always_first.value, result.position_bias.value
     (0.0, 1.0, 0.5)
     """
-    truth, said = np.array(list(expected), dtype=object), np.array(list(predicted), dtype=object)
-    whole = len(truth) == len(said) and len(truth) > 0 and len(truth) % 2 == 0
+    truth, named = (np.array(list(labels), dtype=object) for labels in (expected, predicted))
+    whole = len(truth) == len(named) and len(truth) > 0 and len(truth) % 2 == 0
     if not whole or any(set(pair) != {"first", "second"} for pair in truth.reshape(-1, 2)):
-        raise ValueError(f"{len(truth)} expected and {len(said)} predicted answers are not pairs in both orders")
-    right, first, second = ((said == other).astype(float).reshape(-1, 2) for other in (truth, "first", "second"))
+        raise ValueError(f"{len(truth)} expected and {len(named)} predicted answers are not pairs in both orders")
+    right, first, second = ((named == other).astype(float).reshape(-1, 2) for other in (truth, "first", "second"))
     columns = np.column_stack(
         [
             right.mean(axis=1),
@@ -160,8 +265,8 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
             second.prod(axis=1),
         ]
     )
-    named = np.stack([first.sum(axis=1), (first + second).sum(axis=1)], axis=1)
-    bias = ratios(named[:, :1], named[:, 1:], seed)[:, 0] - 0.5
+    counts = np.stack([first.sum(axis=1), (first + second).sum(axis=1)], axis=1)
+    bias = ratios(counts[:, :1], counts[:, 1:], seed)[:, 0] - 0.5
     return OrderConsistency(len(columns), *mean_scores(columns, seed), position_bias=interval(bias))
 
 
@@ -173,7 +278,7 @@ async def consistency_report(examined: Examination, wordings: int = WORDINGS) ->
     examined : Examination
         Of a single-turn environment.
     wordings : int in [1, WORDINGS]
-        How many others.
+        Number of other wordings.
 
     Returns
     -------
@@ -196,15 +301,8 @@ async def consistency_report(examined: Examination, wordings: int = WORDINGS) ->
         asked.append(await examined.ask(f"wording-{wording}", benchmark))
     expected = [answer.expected for answer in asked[0]]
     predicted = [[answer.predicted for answer in answers] for answers in asked]
-    pairs = env_class.presentations == 2
-    report = {
-        "env": task.env,
-        "options": task.options,
-        "dataset": task.dataset,
-        "split": examined.split,
-        "max_tokens": task.max_tokens,
-        "wordings": wording_consistency(expected, predicted, examined.seed, env_class.presentations).to_json(),
-    }
-    if pairs:
-        report["orders"] = [order_consistency(expected, answers, examined.seed).to_json() for answers in predicted]
+    over_wordings = wording_consistency(expected, predicted, examined.seed, env_class.presentations)
+    report = {**examined.settings, "wordings": asdict(over_wordings)}
+    if env_class.presentations == 2:
+        report["orders"] = [asdict(order_consistency(expected, answers, examined.seed)) for answers in predicted]
     return plain(report)

@@ -1,5 +1,8 @@
-"""Has the model seen the answers? Scores around its knowledge cutoff, by how well it knows a paper, without names and
-numbers, and without test papers that training contains in another form."""
+"""Whether a model has seen the answers.
+
+Scores are compared around its knowledge cutoff, by how well it knows a paper, with names and numbers masked, and
+without test papers that training contains in another form.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from datetime import date
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 
+from ...datasets.near_duplicates import title_words
 from ...datasets.paper import Paper
 from ...datasets.splits import is_post_cutoff
 from ...datasets.store import load_papers
@@ -24,12 +30,13 @@ from ..examination import Examination, VariantBenchmark
 from ..metrics import Scores
 from ..outcome import score_answers
 from ..records import plain
-from .duplicates import THRESHOLD, near_duplicates
 from .masking import Anonymiser
 from .titles import KNOWN, TitleCompletionBenchmark, TitleRecall, summarise, title_recalls
 
 PROBE_TOKENS = 64
 SHOWN = 20
+SHINGLE, THRESHOLD = 3, 0.5
+ROWS_AT_A_TIME = 256
 _YEAR = re.compile(r"\d{4}")
 _MONTH = re.compile(r"\d{4}-\d{2}")
 
@@ -79,8 +86,84 @@ def period(papers: Sequence[Paper], cutoff: date) -> str:
     return "outcome_known" if all(closed) else "published_before"
 
 
+def near_duplicates(
+    test: Sequence[Paper], train: Sequence[Paper], threshold: float = THRESHOLD, shingle: int = SHINGLE
+) -> list[dict[str, Any]]:
+    """Test papers whose nearest training paper has a resemblance of at least `threshold`, the closest first.
+
+    The resemblance of two texts is the Jaccard index of their sets of shingles, here of `shingle` successive words of
+    title and abstract, without case, accents and punctuation. It is computed exactly, for all pairs.
+
+    The builder of datasets already drops papers with an equal DOI or a near-identical title
+    (`datasets.near_duplicates`). This finds preprints that appeared under another title and extended versions.
+
+    Parameters
+    ----------
+    test, train : sequences of Paper
+    threshold : float in (0, 1]
+    shingle : int >= 1
+
+    Returns
+    -------
+    list of dict with ``test_id``, ``train_id``, ``test_title``, ``train_title`` and ``resemblance``.
+
+    Raises
+    ------
+    ValueError
+        If the threshold is outside (0, 1].
+
+    References
+    ----------
+    Broder (1997), On the resemblance and containment of documents.
+
+    Examples
+    --------
+    >>> one = Paper(openalex_id="W1", title="Strings", abstract="we count the states of a long string at rest")
+    >>> other = Paper(openalex_id="W2", title="Strings", abstract="we count the states of a long string at large")
+    >>> [round(pair["resemblance"], 3) for pair in near_duplicates([one], [other])]
+    [0.8]
+    """
+    if not 0.0 < threshold <= 1.0:
+        raise ValueError(f"threshold must be in (0, 1], got {threshold!r}")
+    words = [[title_words(f"{paper.title}. {paper.abstract}") for paper in papers] for papers in (test, train)]
+    if not any(len(text) >= shingle for texts in words for text in texts):
+        return []
+    options: dict[str, Any] = {"analyzer": lambda text: _shingles(text, shingle), "binary": True, "dtype": np.int32}
+    counter = CountVectorizer(**options)
+    counter.fit([*words[0], *words[1]])
+    ours, theirs = (sparse.csr_matrix(counter.transform(texts)) for texts in words)
+    sizes_theirs = np.asarray(theirs.sum(axis=1)).ravel()
+    columns = theirs.T.tocsc()
+    pairs = []
+    for start in range(0, len(test), ROWS_AT_A_TIME):
+        rows = ours[start : start + ROWS_AT_A_TIME]
+        shared = sparse.coo_matrix(rows @ columns)
+        sizes = np.asarray(rows.sum(axis=1)).ravel()
+        resemblance = shared.data / (sizes[shared.row] + sizes_theirs[shared.col] - shared.data)
+        nearest: dict[int, tuple[float, int]] = {}
+        for index in np.flatnonzero(resemblance >= threshold):
+            row, candidate = int(shared.row[index]), (float(resemblance[index]), -int(shared.col[index]))
+            nearest[row] = max(candidate, nearest.get(row, candidate))
+        pairs += [(value, test[start + row], train[-column]) for row, (value, column) in nearest.items()]
+    rows = [
+        {
+            "test_id": paper.openalex_id,
+            "train_id": twin.openalex_id,
+            "test_title": paper.title,
+            "train_title": twin.title,
+            "resemblance": value,
+        }
+        for value, paper, twin in pairs
+    ]
+    return sorted(rows, key=lambda row: (-row["resemblance"], row["test_id"]))
+
+
+def _shingles(words: Sequence[str], size: int) -> list[str]:
+    return [" ".join(words[start : start + size]) for start in range(len(words) - size + 1)]
+
+
 def _row(scores: Scores) -> dict[str, Any]:
-    """What of the scores fits a row of a table."""
+    """The scores that go into a row of a table."""
     return {
         "n": scores.n,
         "answered": scores.answered,
@@ -122,10 +205,12 @@ class Contamination:
         chosen = [answer for answer, inside in zip(self.answers, members, strict=True) if inside]
         return score_answers(chosen, self.labels, self.seed, self.block)
 
-    def _difference(self, group: np.ndarray) -> dict[str, Any] | None:
-        if group.all() or not group.any():
+    def _difference(self, group: np.ndarray, members: np.ndarray) -> dict[str, Any] | None:
+        """Accuracy in a group minus accuracy of the other members; None where one of the two is empty."""
+        inside = group[members]
+        if inside.all() or not inside.any():
             return None
-        return asdict(mean_difference(self.right, group, self.seed, self.block))
+        return asdict(mean_difference(self.right[members], inside, self.seed, self.block))
 
     def around_cutoff(self, cutoff: date) -> dict[str, Any]:
         """Scores of papers published before and after a knowledge cutoff."""
@@ -135,7 +220,7 @@ class Contamination:
             "cutoff": cutoff.isoformat(),
             "scores": self.by_group(["after" if late else "before" for late in after]),
             "scores_by_period": self.by_group(periods),
-            "accuracy_before_minus_after": self._difference(~after),
+            "accuracy_before_minus_after": self._difference(~after, np.ones_like(after)),
         }
 
     async def titles(self) -> dict[str, Any]:
@@ -151,46 +236,38 @@ class Contamination:
         completions = await self.examined.ask("titles", benchmark, max_tokens=tokens)
         probed = [env.papers[0] for env in benchmark.episodes(size)]
         recalls = title_recalls(probed, [completion.text for completion in completions])
-        found = {recall.paper_id: recall for recall in recalls}
+        by_paper = {recall.paper_id: recall for recall in recalls}
         summary = summarise(recalls, len(benchmark.papers(size)) - len(probed), self.seed)
-        known = [self._known(env, found) for env in self.envs]
-        told = np.array([name == "known" for name in known])
-        rest = np.array([name == "unknown" for name in known])
+        groups = np.array([self._known(env, by_paper) for env in self.envs])
         best = sorted(recalls, key=lambda recall: -recall.score)[:SHOWN]
         return {
             "known_at": KNOWN,
-            "summary": summary.to_json(),
-            "scores_known": self.by_group(known),
-            "scores_by_tercile": self.by_group(self._terciles(found)),
-            "accuracy_known_minus_unknown": self._among(told, told | rest),
+            "summary": asdict(summary),
+            "scores_known": self.by_group(groups.tolist()),
+            "scores_by_tercile": self.by_group(self._terciles(by_paper)),
+            "accuracy_known_minus_unknown": self._difference(groups == "known", groups != "not_probed"),
             "best_completions": [{**vars(recall), "known": recall.known} for recall in best],
         }
 
-    def _known(self, env: SciSciEnv, found: dict[str, TitleRecall]) -> str:
-        recalls = [found.get(paper.openalex_id) for paper in env.papers]
+    def _known(self, env: SciSciEnv, by_paper: dict[str, TitleRecall]) -> str:
+        recalls = [by_paper.get(paper.openalex_id) for paper in env.papers]
         if any(recall is not None and recall.known for recall in recalls):
             return "known"
         return "not_probed" if None in recalls else "unknown"
 
-    def _terciles(self, found: dict[str, TitleRecall]) -> list[str]:
+    def _terciles(self, by_paper: dict[str, TitleRecall]) -> list[str]:
         """Thirds of the examples by how well their titles were completed. Equal scores stay together, so thirds may be
         of different sizes, or fewer than three."""
         scores = np.full(len(self.envs), np.nan)
-        for at, env in enumerate(self.envs):
-            own = [found[paper.openalex_id].score for paper in env.papers if paper.openalex_id in found]
+        for index, env in enumerate(self.envs):
+            own = [by_paper[paper.openalex_id].score for paper in env.papers if paper.openalex_id in by_paper]
             if len(own) == len(env.papers):
-                scores[at] = np.mean(own)
+                scores[index] = np.mean(own)
         if np.isnan(scores).all():
             return ["not_probed"] * len(scores)
         edges = np.nanquantile(scores, [1 / 3, 2 / 3])
         names = ("least_known", "middle", "best_known")
         return ["not_probed" if np.isnan(s) else names[int(np.searchsorted(edges, s))] for s in scores]
-
-    def _among(self, group: np.ndarray, members: np.ndarray) -> dict[str, Any] | None:
-        inside = group[members]
-        if not inside.any() or inside.all():
-            return None
-        return asdict(mean_difference(self.right[members], inside, self.seed, self.block))
 
     async def anonymised(self) -> dict[str, Any]:
         """The same questions about papers whose names, acronyms and numbers are masked."""
@@ -202,20 +279,20 @@ class Contamination:
             return make(task.env, *(hidden[paper.openalex_id] for paper in env.papers), **task.options)
 
         answers = await self.examined.ask("anonymised", VariantBenchmark(self.examined.benchmark(), masked))
-        expected, plainly = [a.expected for a in self.answers], [a.predicted for a in self.answers]
+        expected, unmasked = [a.expected for a in self.answers], [a.predicted for a in self.answers]
         masked_answers = [answer.predicted for answer in answers]
         papers = {paper.openalex_id: paper for env in self.envs for paper in env.papers}
         placeholders = sum(_brackets(hidden[name]) - _brackets(paper) for name, paper in papers.items())
         return {
             "common_words": len(masks.common),
             "placeholders_per_paper": placeholders / len(papers),
-            "same_answer": float(np.mean([one == other for one, other in zip(plainly, masked_answers, strict=True)])),
+            "same_answer": float(np.mean([one == other for one, other in zip(unmasked, masked_answers, strict=True)])),
             "scores": {
                 "plain": _row(self._scores(np.ones(len(self.answers), dtype=bool))),
                 "anonymised": _row(score_answers(answers, self.labels, self.seed, self.block)),
             },
             "plain_minus_anonymised": compare(
-                expected, plainly, masked_answers, self.labels, self.seed, self.block
+                expected, unmasked, masked_answers, self.labels, self.seed, self.block
             ).to_json(),
         }
 
@@ -224,14 +301,14 @@ class Contamination:
         test = {paper.openalex_id: paper for env in self.envs for paper in env.papers}
         train = load_papers(self.examined.task.dataset, "train")
         pairs = near_duplicates(list(test.values()), train, threshold)
-        copied = {pair.test_id for pair in pairs}
+        copied = {pair["test_id"] for pair in pairs}
         fresh = ["copy" if any(p.openalex_id in copied for p in env.papers) else "fresh" for env in self.envs]
         return {
             "threshold": threshold,
             "test_papers": len(test),
             "train_papers": len(train),
             "near_duplicates": len(pairs),
-            "pairs": [pair.to_json() for pair in pairs],
+            "pairs": pairs,
             "scores": self.by_group(fresh),
         }
 
@@ -254,16 +331,11 @@ async def contamination_report(
     dict, ready for JSON: settings, ``scores`` of the task itself, ``cutoff`` (or None), ``titles``, ``anonymised``,
     ``duplicates``.
     """
-    task = examined.task
     envs, answers = examined.benchmark().episodes(examined.max_examples), await examined.ask()
     arms = Contamination(examined, envs, answers)
     return plain(
         {
-            "env": task.env,
-            "options": task.options,
-            "dataset": task.dataset,
-            "split": examined.split,
-            "max_tokens": task.max_tokens,
+            **examined.settings,
             "seed": examined.seed,
             "scores": _row(score_answers(answers, arms.labels, arms.seed, arms.block)),
             "cutoff": arms.around_cutoff(cutoff) if cutoff else None,

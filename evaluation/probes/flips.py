@@ -1,9 +1,9 @@
-"""What a challenge does to a policy: accuracy before and after it, and the flips in both directions."""
+"""The effect of a challenge on a policy: accuracy before and after it, and the flips in both directions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class Challenged:
 
 @dataclass(frozen=True)
 class FlipRow:
-    """What happened under one kind of challenge. Shares with 95 % bootstrap intervals; NaN where there is no such case.
+    """Results under one kind of challenge. Shares with 95 % bootstrap intervals; NaN where there is no such case.
 
     Parameters
     ----------
@@ -100,22 +100,17 @@ class Flips:
     rows: dict[str, FlipRow]
     gain_over_control: Score | None
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def challenged_episodes(episodes: Iterable[StoredTrajectory]) -> list[Challenged | None]:
-    """What the logs of ``disruption-adversarial-v0`` and ``disruption-selfplay-v0`` say; None without a challenge."""
-    found: list[Challenged | None] = []
-    for episode in episodes:
-        logs = {name: str(value) for name, value in episode.logs.items()}
-        if "challenge" not in logs:
-            found.append(None)
-            continue
-        # A last message that was cut off has no prediction.
-        final = logs.get("predicted", "")
-        found.append(Challenged(logs["challenge"], logs["expected"], logs["first"], final, logs["challenge_label"]))
-    return found
+    """Challenges in the logs of the adversarial and the self-play environment; None for an episode without one."""
+    logs = [{name: str(value) for name, value in episode.logs.items()} for episode in episodes]
+    # A last message that was cut off has no prediction.
+    return [
+        Challenged(log["challenge"], log["expected"], log["first"], log.get("predicted", ""), log["challenge_label"])
+        if "challenge" in log
+        else None
+        for log in logs
+    ]
 
 
 def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> Flips:
@@ -135,19 +130,21 @@ def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> Flips:
 
     Examples
     --------
-    >>> told = Challenged("truth", expected="neutral", first="disruptive", final="neutral", argued="neutral")
-    >>> found = flips([told, None])
-    >>> found.unchallenged, found.rows["truth"].net_gain.value
+    >>> corrected = Challenged("truth", expected="neutral", first="disruptive", final="neutral", argued="neutral")
+    >>> result = flips([corrected, None])
+    >>> result.unchallenged, result.rows["truth"].net_gain.value
     (1, 1.0)
     """
-    put = [episode for episode in episodes if episode is not None]
-    if not put:
+    challenged = [episode for episode in episodes if episode is not None]
+    if not challenged:
         raise ValueError(f"none of {len(episodes)} episodes reached a challenge: no first answer could be parsed")
-    groups = {"argued": [e for e in put if e.kind != "control"]}
-    groups |= {kind: [e for e in put if e.kind == kind] for kind in KINDS}
+    groups = {"argued": [e for e in challenged if e.kind != "control"]}
+    groups |= {kind: [e for e in challenged if e.kind == kind] for kind in KINDS}
     rows = {name: _row(members, seed) for name, members in groups.items() if members}
     both = groups["argued"] and groups["control"]
-    return Flips(len(episodes), len(episodes) - len(put), rows, _gain_over_control(put, seed) if both else None)
+    return Flips(
+        len(episodes), len(episodes) - len(challenged), rows, _gain_over_control(challenged, seed) if both else None
+    )
 
 
 def _row(episodes: Sequence[Challenged], seed: int) -> FlipRow:
@@ -174,8 +171,8 @@ def adversarial_task(task: Task) -> Task:
     """The adversarial environment for a policy that was trained on `task`; the prompt options stay."""
     if issubclass(spec(task.env), AdversarialDisruptionEnv):
         return task
-    kept = {name: value for name, value in task.options.items() if name in ("prompt", "references")}
-    return Task(ADVERSARIAL, kept, task.dataset, task.model_name, task.renderer_name, task.max_tokens)
+    prompt = {name: value for name, value in task.options.items() if name in ("prompt", "references")}
+    return replace(task, env=ADVERSARIAL, options=prompt)
 
 
 async def flip_report(
@@ -200,7 +197,7 @@ async def flip_report(
     dict, ready for JSON: settings, and the `Flips` of each challenger.
     """
     task = adversarial_task(examined.task)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, challenger in challengers.items():
         options = {**task.options, "control_rate": control_rate, "seed": draw}
         asked = examined.with_options(task.env, **options)
@@ -208,7 +205,7 @@ async def flip_report(
         benchmark = asked.with_options(task.env, **options, challenger=challenger).benchmark()
         await asked.ask("flips", benchmark, settings=name)
         episodes = challenged_episodes(asked.stored("flips", benchmark, settings=name))
-        found[name] = plain(flips(episodes, examined.seed).to_json())
+        results[name] = plain(asdict(flips(episodes, examined.seed)))
     return {
         "env": task.env,
         "dataset": task.dataset,
@@ -216,5 +213,5 @@ async def flip_report(
         "control_rate": control_rate,
         "draw": draw,
         "max_tokens": task.max_tokens,
-        "challengers": found,
+        "challengers": results,
     }

@@ -1,7 +1,7 @@
-"""Does a model know a paper? It completes a title, of which it sees the first half and nothing else but year and field.
+"""Whether a model knows a paper: it completes a title from its first half, the year and the field.
 
 A completion is compared with the true second half, and, as a control, with second halves of other titles of the same
-field and year: what words of the trade alone would earn.
+field and year, which share words that are common in the field.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,12 +76,13 @@ class TitleRecall:
 
     @property
     def known(self) -> bool:
+        """Whether the completion is as good as word for word."""
         return self.score >= KNOWN
 
 
 @dataclass(frozen=True)
 class TitleRecalls:
-    """A model's completions in sum, with bootstrap intervals over papers.
+    """Means over a model's completions, with bootstrap intervals over papers.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class TitleRecalls:
         Papers that were asked about, and papers whose titles are too short for it.
     score, control, excess : Score
         Mean match with the true second half, with those of other papers, and their difference. A model that guesses
-        well has an excess above 0, too: a first half says something about the second.
+        well has an excess above 0, too, because a first half tells something about the second.
     known, control_known, excess_known : Score
         The same for the share of near-verbatim matches, which guesses do not reach.
     memorised : bool
@@ -105,9 +106,6 @@ class TitleRecalls:
     control_known: Score
     excess_known: Score
     memorised: bool
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def split_title(title: str) -> tuple[str, str] | None:
@@ -127,7 +125,7 @@ def split_title(title: str) -> tuple[str, str] | None:
 
 
 def completion_of(text: str, shown: str) -> str:
-    """What a model added to a title: the text between its answer tags, or its first line if it used none.
+    """The second half that a model wrote: the text between its answer tags, or its first line if it used none.
 
     A first half that is repeated is taken off.
 
@@ -137,18 +135,18 @@ def completion_of(text: str, shown: str) -> str:
     'in five dimensions'
     """
     plain = _TEMPLATE.sub("", text).rpartition("</think>")[2].strip()
-    said = answer_text(plain)
-    if said is None:
-        said = plain.replace("<answer>", "").replace("</answer>", "").strip().partition("\n")[0]
-    words, repeated = said.split(), title_words(shown)
+    completion = answer_text(plain)
+    if completion is None:
+        completion = plain.replace("<answer>", "").replace("</answer>", "").strip().partition("\n")[0]
+    words, repeated = completion.split(), title_words(shown)
     for taken in range(1, len(words) + 1):
         if title_words(" ".join(words[:taken])) == repeated:
             return " ".join(words[taken:])
-    return said
+    return completion
 
 
 def title_score(completion: str, rest: str) -> float:
-    """How much of the rest of a title a completion hits: F1 of their longest common subsequence of words.
+    """Match of a completion with the rest of a title: F1 of their longest common subsequence of words.
 
     Words without case, accents, punctuation and TeX commands. 2 L / (words of the one + words of the other), L the
     length of the subsequence (ROUGE-L with equal weights, Lin 2004): 1 if they are the same, and a long list of likely
@@ -159,21 +157,21 @@ def title_score(completion: str, rest: str) -> float:
     >>> title_score("in four dimensions", "in five dimensions")
     0.6666666666666666
     """
-    said, true = title_words(completion)[:200], title_words(rest)
-    if not said or not true:
+    words, true = title_words(completion)[:200], title_words(rest)
+    if not words or not true:
         return 0.0
     row = [0] * (len(true) + 1)
-    for word in said:
+    for word in words:
         previous = 0
-        for at, other in enumerate(true, start=1):
-            before = row[at]
-            row[at] = previous + 1 if word == other else max(before, row[at - 1])
+        for column, other in enumerate(true, start=1):
+            before = row[column]
+            row[column] = previous + 1 if word == other else max(before, row[column - 1])
             previous = before
-    return 2 * row[-1] / (len(said) + len(true))
+    return 2 * row[-1] / (len(words) + len(true))
 
 
 class TitleCompletionEnv(SingleTurnEnv):
-    """The probe as an environment, so that it is asked, stored and resumed as all others. Not registered: no task."""
+    """The probe as an environment, so that answers are stored and resumed as for all others. It is not registered."""
 
     env_id = "title-completion"
     labels = ("known", "unknown")
@@ -225,45 +223,49 @@ class TitleCompletionBenchmark(SciSciBenchmark):
 def title_recalls(papers: Sequence[Paper], texts: Sequence[str]) -> list[TitleRecall]:
     """Scores of what a model wrote about each of N probed papers.
 
-    The control of a paper are the papers that follow it among those of the same field and year, round the end, or of
-    the same field, or of all, where there are no others.
+    The controls of a paper are the next papers of the same field and year in a cycle; where there are no others, those
+    of the same field, or of all.
+
+    Raises
+    ------
+    ValueError
+        If a title is too short to be completed.
     """
-    halves = [split_title(paper.title) for paper in papers]
-    others = _controls(papers)
-    found = []
-    for at, (paper, text) in enumerate(zip(papers, texts, strict=True)):
-        own = halves[at]
-        if own is None:
-            raise ValueError(f"the title of {paper.openalex_id} is too short to be completed: {paper.title!r}")
-        completion = completion_of(text, own[0])
-        scores = [title_score(completion, half[1]) for other in others[at] if (half := halves[other]) is not None]
-        found.append(
+    envs, controls = [TitleCompletionEnv(paper) for paper in papers], _controls(papers)
+    recalls = []
+    for env, others, text in zip(envs, controls, texts, strict=True):
+        completion = completion_of(text, env.shown)
+        scores = [title_score(completion, envs[other].rest) for other in others] or [0.0]
+        recalls.append(
             TitleRecall(
-                paper.openalex_id,
-                *own,
+                env.paper.openalex_id,
+                env.shown,
+                env.rest,
                 completion,
-                title_score(completion, own[1]),
-                float(np.mean(scores)) if scores else 0.0,
-                float(np.mean([score >= KNOWN for score in scores])) if scores else 0.0,
+                title_score(completion, env.rest),
+                float(np.mean(scores)),
+                float(np.mean([score >= KNOWN for score in scores])),
             )
         )
-    return found
+    return recalls
 
 
 def _controls(papers: Sequence[Paper]) -> list[list[int]]:
+    """Positions of the control papers of each paper."""
+
     def strata_of(paper: Paper) -> tuple[tuple[Any, ...], ...]:
         return ((paper.primary_field, paper.publication_year), (paper.primary_field,), ())
 
     strata: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for at, paper in enumerate(papers):
+    for index, paper in enumerate(papers):
         for key in strata_of(paper):
-            strata[key].append(at)
-    chosen = []
-    for at, paper in enumerate(papers):
-        members = next((strata[key] for key in strata_of(paper) if len(strata[key]) > 1), [at])
-        start = bisect_left(members, at)
-        chosen.append([members[(start + step) % len(members)] for step in range(1, min(CONTROLS + 1, len(members)))])
-    return chosen
+            strata[key].append(index)
+    controls = []
+    for index, paper in enumerate(papers):
+        members = next((strata[key] for key in strata_of(paper) if len(strata[key]) > 1), [index])
+        start = bisect_left(members, index)
+        controls.append([members[(start + step) % len(members)] for step in range(1, min(CONTROLS + 1, len(members)))])
+    return controls
 
 
 def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0) -> TitleRecalls:

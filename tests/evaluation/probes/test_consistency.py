@@ -9,8 +9,13 @@ from scisci_gym.envs.kit.base import SciSciEnv
 from scisci_gym.envs.kit.episodes import play_episode, run_sync
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.kit.single_turn import SingleTurnEnv
-from scisci_gym.evaluation.probes.consistency import consistency_report, order_consistency, wording_consistency
-from scisci_gym.evaluation.probes.wordings import WORDINGS, reworded
+from scisci_gym.evaluation.probes.consistency import (
+    WORDINGS,
+    consistency_report,
+    order_consistency,
+    reworded,
+    wording_consistency,
+)
 
 SINGLE = [env_class for env_class in specs() if issubclass(env_class, SingleTurnEnv)]
 
