@@ -31,46 +31,28 @@ class CDForecastEnv(LabelEnv):
     A text that ends with one decimal number in [-1, 1], such as ``<answer>-0.05</answer>``. No exponent, no percent
     sign, no interval. Anything before the tags is free.
 
-    Observation
-    -----------
-    One user message: title, abstract, year, field, venue, and the reference list if asked for. Never a citation count
-    or anything else from later papers.
-
     Rewards
     -------
     1 minus the distance to the CD index, in [-1, 1]. Stating the median of what it believes is the best a policy can
     do. Most CD indices lie near 0, so 0 earns nearly 1: compare with that, not with 0. Anything that is not an answer,
     and a cut-off answer, earns -1. The metric ``correct`` asks whether forecast and truth have the same label
     (disruptive, consolidating or neutral at the paper's threshold).
-
-    Episode end
-    -----------
-    After the first message.
-
-    Arguments
-    ---------
-    paper : Paper with a `cd_index`
-    prompt : "full" | "short"
-        ``short`` shows title and abstract only, for models of a few million parameters.
-    references : bool
-        Show the titles of the papers that it cites.
-
-    Version history
-    ---------------
-    v0: first version.
     """
 
     env_id = "cd-forecast-v0"
     labels = DISRUPTION_LABELS
-    label_field = "cd_index"
     ending = ENDING
     label_order = DISRUPTION_ORDER
     asks_for = "number"
 
     def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
         super().__init__(paper, prompt=prompt, references=references)
-        self._truth = float(self._label)
-        self._label = disruption_label(self._truth, paper.cd_threshold)
+        assert paper.cd_index is not None
+        self._truth = float(paper.cd_index)
+
+    @classmethod
+    def label_of(cls, paper: Paper) -> str | None:
+        return None if paper.cd_index is None else disruption_label(paper.cd_index, paper.cd_threshold)
 
     @classmethod
     def hint(cls) -> str:

@@ -40,8 +40,7 @@ def disruption_criteria(paper: Paper) -> str:
     return _criteria(paper.cd_window, paper.label_scheme == "quantile", paper.cd_threshold)
 
 
-# A dataset has one scheme, or a few.
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # A dataset has one scheme, or a few.
 def _criteria(window: int | None, by_rank: bool, threshold: float) -> str:
     return MEASURE.format(horizon=horizon(window)) + (BY_RANK if by_rank else BY_THRESHOLD.format(threshold=threshold))
 
@@ -61,37 +60,15 @@ class DisruptionEnv(LabelEnv):
     A text that ends with exactly one of ``<answer>disruptive</answer>``, ``<answer>consolidating</answer>``,
     ``<answer>neutral</answer>``. Anything before the tags is free; two answers, no answer, or text after the answer
     are not an answer.
-
-    Observation
-    -----------
-    One user message: title, abstract, year, field, venue, and the reference list if asked for. Never a citation count
-    or anything else from later papers.
-
-    Rewards
-    -------
-    +1 for the right label, -1 otherwise. No answer, several answers and a cut-off answer earn -1 as well.
-
-    Episode end
-    -----------
-    After the first message.
-
-    Arguments
-    ---------
-    paper : Paper with a `disruption_label`
-    prompt : "full" | "short"
-        ``short`` shows title, abstract and the three labels only, for models of a few million parameters.
-    references : bool
-        Show the titles of the papers that it cites.
-
-    Version history
-    ---------------
-    v0: first version.
     """
 
     env_id = "disruption-v0"
     labels = DISRUPTION_LABELS
     label_order = DISRUPTION_ORDER
-    label_field = "disruption_label"
+
+    @classmethod
+    def label_of(cls, paper: Paper) -> str | None:
+        return paper.disruption_label
 
     def criteria(self) -> str:
         return disruption_criteria(self.paper)

@@ -10,9 +10,9 @@ from ..datasets.paper import Paper
 from ..rewards import RewardBreakdown, correctness
 from .disruption import horizon
 from .kit.answers import format_answer, parse_label
-from .kit.base import Example, require_label
+from .kit.base import Example, missing_label
 from .kit.prompts import DATA, paper_block
-from .kit.single_turn import NO_ANSWER, PROMPTS, Grade, SingleTurnEnv
+from .kit.single_turn import NO_ANSWER, Grade, SingleTurnEnv
 from .registry import register
 
 QUESTION = """\
@@ -62,10 +62,6 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
     +1 for the right one, -1 otherwise. Anything that is not an answer, and a cut-off answer, earns -1. The metric
     ``said_first`` shows a habit of position: it should be 1/2.
 
-    Episode end
-    -----------
-    After the first message.
-
     Arguments
     ---------
     first, second : Paper
@@ -74,10 +70,6 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
         ``short`` shows titles and abstracts only, for models of a few million parameters.
     references : bool
         Show the titles of the papers that they cite.
-
-    Version history
-    ---------------
-    v0: first version.
     """
 
     env_id = "disruption-pairwise-v0"
@@ -85,19 +77,18 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
     presentations = 2
 
     def __init__(self, first: Paper, second: Paper, *, prompt: str = "full", references: bool = False):
-        super().__init__(first, second)
-        if prompt not in PROMPTS:
-            raise ValueError(f"prompt must be full or short, got {prompt!r}")
-        self.first, self.second, self.prompt, self.references = first, second, prompt, references
+        super().__init__(first, second, prompt=prompt, references=references)
+        self.first, self.second = first, second
         if _stratum(first) != _stratum(second):
             raise ValueError(
                 f"{self.env_id} compares papers of the same field and year, got {_stratum(first)} and "
                 f"{_stratum(second)}"
             )
-        one, other = (require_label(self, paper.cd_index, "cd_index") for paper in self.papers)
-        if one == other:
-            raise ValueError(f"{self.env_id} needs different CD indices, both papers have {one!r}")
-        self._label = "first" if one > other else "second"
+        if first.cd_index is None or second.cd_index is None:
+            raise missing_label(self)
+        if first.cd_index == second.cd_index:
+            raise ValueError(f"{self.env_id} needs different CD indices, both papers have {first.cd_index!r}")
+        self._label = "first" if first.cd_index > second.cd_index else "second"
 
     @classmethod
     def has_label(cls, paper: Paper) -> bool:

@@ -51,32 +51,15 @@ class NoveltyEnv(LabelEnv):
     -----------
     One user message: title, abstract, year, field, venue, and the reference list if asked for. Novelty is fixed on the
     day of publication, but its scores compare the paper with the others of its year, so they are not shown.
-
-    Rewards
-    -------
-    +1 for the right label, -1 otherwise. No answer, several answers and a cut-off answer earn -1 as well.
-
-    Episode end
-    -----------
-    After the first message.
-
-    Arguments
-    ---------
-    paper : Paper with a `novelty_label`
-    prompt : "full" | "short"
-        ``short`` shows title, abstract and the three labels only, for models of a few million parameters.
-    references : bool
-        Show the titles of the papers that it cites.
-
-    Version history
-    ---------------
-    v0: first version.
     """
 
     env_id = "novelty-v0"
     labels = NOVELTY_LABELS
-    label_field = "novelty_label"
     score_fields = ("novelty_score", "conventionality_score")
+
+    @classmethod
+    def label_of(cls, paper: Paper) -> str | None:
+        return paper.novelty_label
 
     def criteria(self) -> str:
         return novelty_criteria(self.paper)

@@ -8,13 +8,16 @@ from typing import Any, TypeVar
 from ..datasets.paper import Paper
 from . import import_environments
 from .kit.base import SciSciEnv
+from .kit.cards import complete_card
 
 _SPECS: dict[str, type[SciSciEnv]] = {}
 EnvClass = TypeVar("EnvClass", bound=type[SciSciEnv])
 
 
 def register(env_class: EnvClass) -> EnvClass:
-    """Class decorator that puts an environment into the registry under its `env_id`.
+    """Class decorator that puts an environment into the registry under its `env_id`, and completes its docstring.
+
+    Sections of the card that the class leaves out are those of its bases.
 
     Raises
     ------
@@ -24,6 +27,7 @@ def register(env_class: EnvClass) -> EnvClass:
     taken = _SPECS.setdefault(env_class.env_id, env_class)
     if taken is not env_class:
         raise ValueError(f"{env_class.env_id!r} is registered already, by {taken.__module__}.{taken.__name__}")
+    env_class.__doc__ = complete_card(env_class)
     return env_class
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageStepResult
 
-from ..datasets.paper import DISRUPTION_LABELS, Paper
-from ..rewards import CORRECT, MAX_ADAPTATION, WRONG, RewardBreakdown, correctness
-from .adversarial import AdversarialDisruptionEnv, Challenge
-from .disruption import disruption_criteria
-from .kit.answers import format_answer, message_text, parse_label
-from .kit.base import Example, SciSciEnv, require_label, user_message
+from ..datasets.paper import Paper
+from ..rewards import CORRECT, MAX_ADAPTATION, WRONG
+from .adversarial import AdversarialDisruptionEnv
+from .disruption import DisruptionEnv
+from .kit.answers import message_text
+from .kit.base import Example, SciSciEnv, user_message
 from .kit.fencing import as_data
 from .kit.prompts import DATA, paper_block
-from .kit.single_turn import LABEL_ENDING
+from .kit.two_turn import Challenge
 from .opponents.challengers import Challenger
 from .opponents.judge import ReasonsJudge
 from .registry import register
@@ -43,37 +44,41 @@ right one as well. Finish with {ending}"""
 NOTHING_SAID = "(The colleague gave no judgement.)"
 
 
+Statement = tuple[str, str]
+"""Text and label of one side."""
+
+
 class Table:
     """Where the two sides of a game leave what the other waits for. Nobody waits longer than `patience`.
 
     Parameters
     ----------
     patience : float
-        Seconds. Only matters if a side dies without a word, such as a rollout that failed and was replaced: a side that
-        is cut off or not parsable says so at once.
+        Seconds. They only matter if a side ends without a statement, such as a rollout that failed and was replaced: a
+        side that is cut off or cannot be parsed says so at once.
     """
 
     def __init__(self, patience: float = PATIENCE):
         self.patience = patience
         self.final: str | None = None
-        self._said: dict[str, tuple[str, str | None] | None] = {}
+        self._statements: dict[str, Statement | None] = {}
         self._events: dict[str, asyncio.Event] = {}
 
-    def say(self, side: str, said: tuple[str, str | None] | None) -> None:
-        """Leave text and label for the other side; None if there will be nothing. The first word counts."""
-        if side not in self._said:
-            self._said[side] = said
+    def say(self, side: str, statement: Statement | None) -> None:
+        """Leave a statement for the other side; None if there will be none. Only the first call of a side counts."""
+        if side not in self._statements:
+            self._statements[side] = statement
             self._event(side).set()
 
-    async def hear(self, side: str) -> tuple[str, str | None] | None:
-        """Wait for what `side` says; None if it says nothing."""
+    async def hear(self, side: str) -> Statement | None:
+        """Wait for the statement of `side`; None if it makes none."""
         try:
             async with asyncio.timeout(self.patience):
                 await self._event(side).wait()
         except TimeoutError:
-            # From now on it is too late: both sides must agree on what was said.
+            # A statement that comes later does not count: both sides must agree on what was said.
             self.say(side, None)
-        return self._said[side]
+        return self._statements[side]
 
     def _event(self, side: str) -> asyncio.Event:
         return self._events.setdefault(side, asyncio.Event())
@@ -114,17 +119,13 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
 
     Arguments
     ---------
-    paper : Paper with a `disruption_label`
+    paper : Paper with the label, or with the scores that it follows from
     table : Table or None
         Where the other side sits; None for the scripted challenger.
     patience : float
         Seconds that one side waits for the other before it plays on alone.
     challenger, control_rate, seed, prompt, references, judge
         As for ``disruption-adversarial-v0``.
-
-    Version history
-    ---------------
-    v0: first version.
     """
 
     env_id = "disruption-selfplay-v0"
@@ -157,9 +158,10 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
     def make_group(cls, example: Example, size: int, options: Mapping[str, Any]) -> list[SciSciEnv]:
         envs: list[SciSciEnv] = []
         for _ in range(size // 2):
-            one = cls(*example, **options)
-            one.table = Table(one.patience)
-            envs += [one, ObjectorEnv(one.paper, one.table, prompt=one.prompt, references=one.references)]
+            side_a = cls(*example, **options)
+            side_a.table = Table(side_a.patience)
+            side_b = ObjectorEnv(side_a.paper, side_a.table, prompt=side_a.prompt, references=side_a.references)
+            envs += [side_a, side_b]
         if size % 2:
             envs.append(cls(*example, **options))
         return envs
@@ -168,8 +170,8 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
         if self.table is None:
             return await super().challenge(answer, label)
         self.table.say("A", (answer, label))
-        said = await self.table.hear("B")
-        return Challenge() if said is None else Challenge(as_data(said[0].strip()), said[1])
+        statement = await self.table.hear("B")
+        return Challenge() if statement is None else Challenge(as_data(statement[0].strip()), statement[1])
 
     async def step(self, message: Message) -> MessageStepResult:
         result = await super().step(message)
@@ -182,56 +184,36 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
             self.table.say("A", None)
 
 
-class ObjectorEnv(SciSciEnv):
+class ObjectorEnv(DisruptionEnv):
     """Side B of `DisruptionSelfPlayEnv`. Not registered: it makes no sense without side A."""
 
     env_id = "disruption-selfplay-v0"
     reward_range = (WRONG, CORRECT + MAX_ADAPTATION)
-    labels = DISRUPTION_LABELS
+    # Names of their own: `correct` is about side A, here as in the benchmark.
     ungraded = {"objector_correct": 0.0, "objector_format_valid": 0.0}  # noqa: RUF012  (a class constant of the base)
 
     def __init__(self, paper: Paper, table: Table, *, prompt: str = "full", references: bool = False):
-        super().__init__(paper)
-        self.paper, self.table, self.prompt, self.references = paper, table, prompt, references
+        super().__init__(paper, prompt=prompt, references=references)
+        self.table = table
         self.example_id += ":B"
-        self._label: str = require_label(self, paper.disruption_label, "disruption_label")
         self._is_right = False
 
-    @property
-    def gold_label(self) -> str:
-        return self._label
-
-    def gold_answer(self) -> str:
-        return format_answer(self._label)
-
     async def initial_observation(self) -> list[Message]:
-        said = await self.table.hear("A")
-        response = as_data(said[0]) if said is not None else NOTHING_SAID
+        statement = await self.table.hear("A")
+        response = as_data(statement[0]) if statement is not None else NOTHING_SAID
         shown = paper_block(self.paper, details=self.prompt == "full", references=self.references)
         if self.prompt == "short":
-            return user_message(f"{shown}\n{response}\n{' '.join(self.labels)} ?")
-        text = QUESTION.format(
-            data=DATA,
-            paper=shown,
-            criteria=disruption_criteria(self.paper),
-            response=response,
-            ending=LABEL_ENDING,
-        )
+            return user_message(f"{shown}\n{response}\n{self.hint()} ?")
+        text = QUESTION.format(data=DATA, paper=shown, criteria=self.criteria(), response=response, ending=self.ending)
         return user_message(text)
 
     async def step(self, message: Message) -> MessageStepResult:
-        text = message_text(message)
-        label = parse_label(text, self.labels)
-        self.table.say("B", None if label is None else (text, label))
+        result = await super().step(message)
+        label = str(result.logs["predicted"])
+        self.table.say("B", (message_text(message), label) if label else None)
         self._is_right = label == self._label
-        return MessageStepResult(
-            reward=RewardBreakdown(correctness(label, self._label)).total,
-            episode_done=True,
-            next_messages=[],
-            # Names of their own: `correct` is about side A, here as in the benchmark.
-            metrics={"objector_correct": float(self._is_right), "objector_format_valid": float(label is not None)},
-            logs={"predicted": label or "", "expected": self._label},
-        )
+        metrics = {f"objector_{name}": value for name, value in result.metrics.items()}
+        return dataclasses.replace(result, metrics=metrics)
 
     def group_reward(self) -> float:
         return MAX_ADAPTATION if self._is_right and self.table.final == self._label else 0.0

@@ -1,8 +1,6 @@
 """Rewards as pure functions of labels and texts. Nothing here raises on a model's text; every value is bounded."""
 
-from .adaptation import adaptation
-from .breakdown import MAX_ADAPTATION, MAX_REASONING, RewardBreakdown
-from .correctness import CORRECT, WRONG, correctness
+from .composite import CORRECT, MAX_ADAPTATION, MAX_REASONING, WRONG, RewardBreakdown, adaptation, correctness
 from .diagnostics import group_diagnostics
 from .forecast import brier_reward, distance_reward
 from .quotes import best_quotes, quote_credit

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import islice
 
-from .breakdown import MAX_REASONING
+from .composite import MAX_REASONING
 
 MIN_WORDS, MAX_WORDS = 5, 25
 """Shorter passages occur by chance or are phrases that every abstract has ("in this paper we"). Longer ones than a
@@ -16,7 +15,7 @@ FULL_CREDIT = 3
 MAX_QUOTES = 6
 """More than this is a shotgun and not evidence: no credit at all."""
 
-_TAG = re.compile(r"</?quote>", re.ASCII | re.IGNORECASE)
+_OPEN, _CLOSE = b"<quote>", b"</quote>"
 _TOKEN = re.compile(r"[^\W_]+|[\W_]")  # a run of letters and digits, or one other character
 _BORDER = "\0"
 _MOST_PLACES = 20
@@ -39,12 +38,21 @@ def quoted(text: str) -> list[str] | None:
     >>> quoted("<quote>one <quote>two</quote>") is None
     True
     """
-    tags = list(islice(_TAG.finditer(text), 2 * MAX_QUOTES + 2))
-    opening = [tag.group()[1] != "/" for tag in tags]
-    if opening != [True, False] * (len(tags) // 2):
-        return None
-    passages = (text[tags[at].end() : tags[at + 1].start()] for at in range(0, len(tags), 2))
-    return [_normal(passage) for passage in passages]
+    # Bytes: lowering them leaves all but ASCII letters alone, and searching 5 MB of them takes a few milliseconds.
+    data = text.encode("utf-8", "surrogatepass")
+    lowered = data.lower()
+    passages: list[str] = []
+    position = 0
+    while len(passages) <= MAX_QUOTES:
+        opening, closing = lowered.find(_OPEN, position), lowered.find(_CLOSE, position)
+        if opening == closing == -1:
+            break
+        start = opening + len(_OPEN)
+        if opening == -1 or closing < start or lowered.find(_OPEN, start, closing) != -1:
+            return None
+        passages.append(_normal(data[start:closing].decode("utf-8", "surrogatepass")))
+        position = closing + len(_CLOSE)
+    return passages
 
 
 def quote_credit(text: str, sources: Sequence[str]) -> float:

@@ -3,68 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 
-from ...datasets.paper import Paper
-from ..kit.base import Example, SciSciEnv
-from ..kit.samples import sample_papers
 from ..registry import spec
+from .checks import CHECKS, Subject
 
 
 class EnvCheckError(AssertionError):
     """An environment failed a check. The message names both and says what was found."""
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What a check looks at: an environment class and examples for it."""
-
-    env_class: type[SciSciEnv]
-
-    @cached_property
-    def papers(self) -> list[Paper]:
-        """The built-in papers."""
-        return sample_papers()
-
-    @cached_property
-    def examples(self) -> list[Example]:
-        """Every benchmark example of the built-in papers."""
-        return self.env_class.benchmark_examples(self.papers)
-
-    @cached_property
-    def balanced(self) -> list[Example]:
-        """Examples with equally many of each gold label."""
-        by_label: dict[str, list[Example]] = {}
-        for example in self.examples:
-            by_label.setdefault(self.env_class(*example).gold_label, []).append(example)
-        size = min(map(len, by_label.values()))
-        return [example for examples in by_label.values() for example in examples[:size]]
-
-    @property
-    def floor(self) -> float:
-        """The least an episode can earn."""
-        return self.env_class.reward_range[0]
-
-    @property
-    def best(self) -> float:
-        """The most an episode can earn."""
-        return self.env_class.reward_range[1]
-
-
-Check = Callable[[Subject], None]
-_CHECKS: list[Check] = []
-
-
-def check(function: Check) -> Check:
-    """Decorator that adds a check. Its name says what must hold; it raises `AssertionError` where that does not."""
-    _CHECKS.append(function)
-    return function
-
-
 def check_names() -> list[str]:
     """The checks in the order in which they run."""
-    return [function.__name__ for function in _CHECKS]
+    return [function.__name__ for function in CHECKS]
 
 
 def check_env(env_id: str, on_pass: Callable[[str], None] | None = None) -> list[str]:
@@ -94,7 +44,7 @@ def check_env(env_id: str, on_pass: Callable[[str], None] | None = None) -> list
     True
     """
     subject = Subject(spec(env_id))
-    for function in _CHECKS:
+    for function in CHECKS:
         try:
             function(subject)
         except AssertionError as error:

@@ -8,8 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 OPEN, CLOSE = "<answer>", "</answer>"
-# ASCII: ignoring case would let a long s pass for an s otherwise, and `\d` the digits of every script.
-_TAG = re.compile(r"</?answer>", re.ASCII | re.IGNORECASE)
+# ASCII in all patterns: ignoring case would let a long s pass for an s otherwise, and `\d` the digits of every script.
 _PROBABILITY = r"(0|1|[01]\.0{1,9}|0?\.\d{1,9})"
 _NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{1,40})?|\.\d{1,40})", re.ASCII)
 _SUM_TOLERANCE = Decimal("0.02")
@@ -69,14 +68,16 @@ def answer_text(text: str) -> str | None:
     >>> answer_text("<answer>neutral</answer><answer>disruptive</answer>") is None
     True
     """
-    # A third tag settles it, so a text of nothing but tags costs no more than any other.
-    tags = _TAG.finditer(text)
-    first, second = next(tags, None), next(tags, None)
-    if first is None or second is None or next(tags, None) is not None:
+    text = text.rstrip()
+    if text[-len(CLOSE) :].lower() != CLOSE:
         return None
-    if first.group()[1] == "/" or second.group()[1] != "/" or text[second.end() :].strip():
+    # Bytes: lowering them leaves all but ASCII letters alone, and searching 5 MB of them takes a few milliseconds.
+    data = text.encode("utf-8", "surrogatepass")
+    lowered, opening, closing = data.lower(), OPEN.encode(), CLOSE.encode()
+    if lowered.count(opening) != 1 or lowered.count(closing) != 1:
         return None
-    return text[first.end() : second.start()].strip()
+    start = lowered.find(opening) + len(opening)
+    return data[start : -len(closing)].decode("utf-8", "surrogatepass").strip()
 
 
 def parse_label(text: str, labels: Sequence[str]) -> str | None:

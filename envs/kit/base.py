@@ -12,6 +12,8 @@ from tinker_cookbook.rl.message_env import MessageEnv
 from ...datasets.paper import Paper
 from .answers import format_answer
 
+PROMPTS = ("full", "short")
+
 Example = tuple[Paper, ...]
 """What one episode is about: the papers that are passed to the environment's constructor, in order."""
 
@@ -20,9 +22,15 @@ class SciSciEnv(MessageEnv):
     """A `MessageEnv` about one or several papers, with a verifiable reward. Single-use: one episode, then discard.
 
     Subclasses set `env_id`, `reward_range` and `labels`, and write `initial_observation`, `step`, `gold_answer` and
-    `gold_label`. Their docstring is the environment's card. The last `step` of an episode reports the metrics
-    ``correct`` and ``format_valid`` (0 or 1) and the logs ``predicted`` ("" if nothing could be parsed) and
-    ``expected``.
+    `gold_label`. The last `step` of an episode reports the metrics ``correct`` and ``format_valid`` (0 or 1) and the
+    logs ``predicted`` ("" if nothing could be parsed) and ``expected``.
+
+    The docstring of a class is the environment's card. Sections that a class leaves out are those of its bases;
+    `register` fills them in.
+
+    Version history
+    ---------------
+    v0: first version.
     """
 
     env_id: ClassVar[str]
@@ -46,11 +54,14 @@ class SciSciEnv(MessageEnv):
     """Metrics of an episode that ended before it was graded. Without them a metric would be an average over finished
     answers only, and a policy that is cut off whenever it is unsure would look good."""
 
-    def __init__(self, *papers: Paper):
+    def __init__(self, *papers: Paper, prompt: str = "full", references: bool = False):
         for paper in papers:
             if not isinstance(paper, Paper):
                 raise TypeError(f"{self.env_id} is about Paper objects, got {type(paper).__name__}")
+        if prompt not in PROMPTS:
+            raise ValueError(f"prompt must be {' or '.join(PROMPTS)}, got {prompt!r}")
         self.papers: Example = papers
+        self.prompt, self.references = prompt, references
         self.example_id = ":".join([self.env_id, *[paper.openalex_id for paper in papers]])
 
     @abstractmethod
@@ -91,8 +102,9 @@ class SciSciEnv(MessageEnv):
 
     @classmethod
     def has_label(cls, paper: Paper) -> bool:
-        """Whether `paper` has what this environment grades against."""
-        return paper.disruption_label is not None
+        """Whether `paper` has what this environment grades against; by default every paper has."""
+        del paper
+        return True
 
     @classmethod
     def make_group(cls, example: Example, size: int, options: Mapping[str, Any]) -> list[SciSciEnv]:
@@ -119,16 +131,52 @@ class SciSciEnv(MessageEnv):
         del options
 
 
+class PaperEnv(SciSciEnv):
+    """An environment about one paper with one gold label. Subclasses write `label_of`.
+
+    Arguments
+    ---------
+    paper : Paper with the label, or with the scores that it follows from
+    prompt : "full" | "short"
+        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
+    references : bool
+        Show the titles of the papers that it cites.
+    """
+
+    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
+        super().__init__(paper, prompt=prompt, references=references)
+        self.paper = paper
+        label = self.label_of(paper)
+        if label is None:
+            raise missing_label(self)
+        self._label = label
+
+    @classmethod
+    @abstractmethod
+    def label_of(cls, paper: Paper) -> str | None:
+        """The gold label of a paper, one of `labels`; None if the paper has none."""
+
+    @classmethod
+    def has_label(cls, paper: Paper) -> bool:
+        return cls.label_of(paper) is not None
+
+    @property
+    def gold_label(self) -> str:
+        return self._label
+
+    def gold_answer(self) -> str:
+        return self.answer_for(self._label)
+
+
 def user_message(text: str) -> list[Message]:
     """A conversation that consists of one user message."""
     return [Message(role="user", content=text)]
 
 
-def require_label(env: SciSciEnv, value: Any, name: str) -> Any:
-    """Return `value`, or say which paper lacks which label."""
-    if value is None:
-        raise ValueError(
-            f"{env.env_id} needs {name} but paper {env.papers[0].openalex_id!r} has none; give the label, or the "
-            "scores it follows from"
-        )
-    return value
+def missing_label(env: SciSciEnv) -> ValueError:
+    """The error that says which paper lacks the label of an environment."""
+    paper = next(paper for paper in env.papers if not env.has_label(paper))
+    return ValueError(
+        f"{env.env_id} needs a label but paper {paper.openalex_id!r} has none; give the label, or the scores that it "
+        f"follows from: {', '.join(env.score_fields)}"
+    )

@@ -25,9 +25,11 @@ _SQUARE = (
 )
 # Possessive repetitions (`*+`) never give back what they took, so that a text costs no more than its length. After an
 # opening angle bracket a bar suffices (`<|...|>`), and so does one before the closing bracket (`<turn|>`).
+# Only the last of several brackets in a row can begin a token, so that a row of them is taken as one.
 _TOKEN = re.compile(
-    rf"<(?= *+/?+ *+(?=[|a-z])(?:\||(?:{_TAGS})\b|(?:{_ANGLE}) *+/?+>|[a-z_]{{1,40}} *+\| *+>))"
-    rf"|\[(?= *+/?+ *+(?:{_SQUARE}) *+\])",
+    r"(?<![<[])[<[]++(?= *+/?+ *+[|a-z])(?:"
+    rf"(?<=<)(?= *+/?+ *+(?:\||(?:{_TAGS})\b|(?:{_ANGLE}) *+/?+>|[a-z_]{{1,40}} *+\| *+>))"
+    rf"|(?<=\[)(?= *+/?+ *+(?:{_SQUARE}) *+\]))",
     re.ASCII | re.IGNORECASE,
 )
 _SHUT = {"<": "‹", "[": "⁅"}
@@ -94,10 +96,10 @@ def as_data(text: str) -> str:
         skeleton = text.translate(table)
         if len(skeleton) < len(text):
             kept = [at for at, character in enumerate(text) if table.get(ord(character), "") is not None]
-    starts = [match.start() for match in _TOKEN.finditer(skeleton)]
-    if not starts:
+    brackets = [match.end() - 1 for match in _TOKEN.finditer(skeleton)]
+    if not brackets:
         return text
     characters = list(text)
-    for start in starts:
-        characters[kept[start]] = _SHUT[skeleton[start]]
+    for bracket in brackets:
+        characters[kept[bracket]] = _SHUT[skeleton[bracket]]
     return "".join(characters)

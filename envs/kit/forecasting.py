@@ -10,9 +10,14 @@ from .single_turn import NO_ANSWER, Grade, LabelEnv
 
 
 class ForecastEnv(LabelEnv):
-    """A question about one paper that is answered by a probability for every label.
+    """A question about one paper that is answered by a probability for every label. A subclass is a `LabelEnv`.
 
-    A subclass sets `label_field`, `labels` and `ending`, and writes `criteria`.
+    Rewards
+    -------
+    1 minus the Brier score over the labels, in [-1, 1]: 1 for certainty of the truth, -1 for certainty of another
+    label, 1/3 for equal probabilities of three labels, 1/2 of two. The rule is proper: a policy does best by stating
+    what it believes. Anything that is not an answer, and a cut-off answer, earns -1. The metric ``correct`` asks
+    whether the truth got the largest probability, alone.
     """
 
     asks_for = "probabilities"
@@ -34,9 +39,6 @@ class ForecastEnv(LabelEnv):
     @classmethod
     def honest_guess(cls) -> str | None:
         return format_probabilities([1 / len(cls.labels)] * len(cls.labels), cls.labels)
-
-    def gold_answer(self) -> str:
-        return self.answer_for(self._label)
 
     def grade(self, text: str) -> Grade:
         probabilities = parse_probabilities(text, self.labels)

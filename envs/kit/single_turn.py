@@ -11,13 +11,10 @@ from typing import ClassVar, NamedTuple
 from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageStepResult
 
-from ...datasets.paper import Paper
 from ...rewards import CORRECT, WRONG, RewardBreakdown, correctness
-from .answers import format_answer, message_text, parse_label
-from .base import SciSciEnv, require_label, user_message
+from .answers import message_text, parse_label
+from .base import PaperEnv, SciSciEnv, user_message
 from .prompts import DATA, paper_block
-
-PROMPTS = ("full", "short")
 
 QUESTION = """\
 Judge this paper by what was known on the day it was published. {data}
@@ -57,11 +54,21 @@ class Grade(NamedTuple):
 
 
 NO_ANSWER = Grade(RewardBreakdown(WRONG), "", correct=False, valid=False)
-"""A text that is not an answer: it never pays more than a wrong one."""
+"""The grade of a text that is not an answer: it never pays more than a wrong answer."""
 
 
 class SingleTurnEnv(SciSciEnv):
-    """An episode of one question and one answer. Subclasses write `question` and `grade`."""
+    """An episode of one question and one answer. Subclasses write `question` and `grade`.
+
+    Observation
+    -----------
+    One user message: title, abstract, year, field, venue, and the reference list if asked for. Never a citation count
+    or anything else from later papers.
+
+    Episode end
+    -----------
+    After the first message.
+    """
 
     reward_range = (WRONG, CORRECT)
 
@@ -94,32 +101,16 @@ def _frame(criteria: str, ending: str) -> tuple[str, str]:
     return before.format(data=DATA), after.format(criteria=criteria, ending=ending)
 
 
-class LabelEnv(SingleTurnEnv):
-    """A question about one paper whose answer is one label. Subclasses set `label_field` and write `criteria`.
+class LabelEnv(PaperEnv, SingleTurnEnv):
+    """A question about one paper whose answer is one label. Subclasses write `label_of` and `criteria`.
 
-    Parameters
-    ----------
-    paper : Paper
-    prompt : "full" | "short"
-        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
-    references : bool
-        Show the titles of the papers that it cites.
+    Rewards
+    -------
+    +1 for the right label, -1 otherwise. No answer, several answers and a cut-off answer earn -1 as well.
     """
 
-    label_field: ClassVar[str]
-    """Attribute of `Paper` that is graded against."""
     ending: ClassVar[str] = LABEL_ENDING
-
-    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
-        super().__init__(paper)
-        if prompt not in PROMPTS:
-            raise ValueError(f"prompt must be full or short, got {prompt!r}")
-        self.paper, self.prompt, self.references = paper, prompt, references
-        self._label: str = require_label(self, getattr(paper, self.label_field), self.label_field)
-
-    @classmethod
-    def has_label(cls, paper: Paper) -> bool:
-        return getattr(paper, cls.label_field) is not None
+    """How the prompt describes the format of the answer."""
 
     @abstractmethod
     def criteria(self) -> str:
@@ -129,13 +120,6 @@ class LabelEnv(SingleTurnEnv):
     def hint(cls) -> str:
         """What the short prompt says about the answer."""
         return " ".join(cls.labels)
-
-    @property
-    def gold_label(self) -> str:
-        return self._label
-
-    def gold_answer(self) -> str:
-        return format_answer(self._label)
 
     def question(self) -> str:
         if self.prompt == "short":
@@ -149,5 +133,5 @@ class LabelEnv(SingleTurnEnv):
         predicted = parse_label(text, self.labels)
         if predicted is None:
             return NO_ANSWER
-        right = predicted == self._label
-        return Grade(RewardBreakdown(correctness(predicted, self._label)), predicted, right, valid=True)
+        reward = RewardBreakdown(correctness(predicted, self._label))
+        return Grade(reward, predicted, predicted == self._label, valid=True)

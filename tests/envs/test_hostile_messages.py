@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scisci_gym import make, specs
-from scisci_gym.envs.impact import _parse_pair
 from scisci_gym.envs.kit.answers import answer_text, message_text, parse_label, parse_number, parse_probabilities
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.opponents.challengers import CUES, ScriptedChallenger
@@ -146,7 +145,8 @@ def test_a_long_s_is_no_letter_of_a_tag(text):
 
 def test_nor_of_a_label():
     assert parse_label("<answer>con\u017folidating</answer>", LABELS) is None
-    assert _parse_pair("<answer>di\u017fruptive, novel</answer>") is None
+    env = make("impact-v0", sample_papers()[0])
+    assert not env.grade("<answer>di\u017fruptive, novel</answer>").valid
 
 
 @pytest.mark.parametrize("digit", "٣३３𝟑³")

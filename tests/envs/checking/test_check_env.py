@@ -9,7 +9,8 @@ import pytest
 from scisci_gym import check_env, specs
 from scisci_gym.datasets.paper import COLUMNS, Role
 from scisci_gym.envs.checking import checks
-from scisci_gym.envs.checking.check_env import _CHECKS, EnvCheckError, Subject, check_names
+from scisci_gym.envs.checking.check_env import EnvCheckError, check_names
+from scisci_gym.envs.checking.checks import CHECKS, Subject
 from scisci_gym.envs.disruption import DisruptionEnv
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.kit.single_turn import Grade
@@ -199,7 +200,7 @@ BROKEN = {
 
 
 def test_every_check_has_an_environment_that_fails_it():
-    assert set(BROKEN) == set(_CHECKS)
+    assert set(BROKEN) == set(CHECKS)
 
 
 @pytest.mark.parametrize("check", BROKEN, ids=lambda check: check.__name__)
