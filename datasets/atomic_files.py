@@ -79,10 +79,10 @@ def remove_unfinished(folder: Path) -> None:
     What a process of this machine that lives, or one of another machine, is writing stays.
     """
     for path in folder.glob(".*.part"):
-        found = _UNFINISHED.fullmatch(path.name)
-        if found is None or found["machine"] != _MACHINE or path in _BEING_WRITTEN:
+        match = _UNFINISHED.fullmatch(path.name)
+        if match is None or match["machine"] != _MACHINE or path in _BEING_WRITTEN:
             continue
-        if int(found["process"]) == os.getpid() or not _lives(int(found["process"])):
+        if int(match["process"]) == os.getpid() or not _lives(int(match["process"])):
             _remove(path)
 
 

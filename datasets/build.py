@@ -1,4 +1,4 @@
-"""Works -> citation graph -> labels -> papers -> splits by time -> dataset on disk. One road for every source."""
+"""From works to a dataset on disk: citation graph, labels, papers, splits by time. Every source takes this way."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from .dataset_folder import dataset_files, dataset_folder, finish, start_over
 from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .labels.eligibility import LabelRules, content_checks
-from .labels.graph_labels import GraphLabels, graph_labels, save_papers
-from .labels.novelty_scores import NoveltyScores, novelty_scores
+from .labels.graph_labels import GraphLabels, NoveltyScores, graph_labels, novelty_of_dataset, save_papers
 from .labels.schemes import tertile_cuts
 from .near_duplicates import later_copies
 from .openalex.notices import title_as_published
@@ -40,6 +39,10 @@ from .store import read_rows, save_dataset, save_view
 
 __all__ = ["BadInput", "BuildOptions", "NoRoomForSplit", "build_dataset", "citation_graph"]
 ROWS_AT_A_TIME = 4096
+AS_RECORDED = (
+    "title", "abstract", "publication_year", "publication_date", "venue", "authors_count", "doi", "cited_by_count"
+)  # fmt: skip
+"""Fields of a paper that are columns of the works table."""
 
 
 class NoRoomForSplit(BadInput):
@@ -115,9 +118,9 @@ def build_dataset(
     graph = citation_graph(works)
     fields = works.categories("field")
     excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
-    found = graph_labels(graph, rules, fields.indices.to_numpy(), excluded=excluded)
-    reasons, closed_by = found.reasons, found.last_complete_year
-    nodes = np.flatnonzero(found.eligible)
+    labels = graph_labels(graph, rules, fields.indices.to_numpy(), excluded=excluded)
+    reasons = labels.reasons
+    nodes = np.flatnonzero(labels.eligible)
 
     def described(positions: np.ndarray) -> tuple[list[str], list[str], np.ndarray]:
         texts = works.rows(nodes[positions], ["doi", "title", "publication_date"])
@@ -125,33 +128,41 @@ def build_dataset(
         return texts["doi"].to_pylist(), texts["title"].to_pylist(), dates
 
     positions, split_years = choose_papers(
-        works.work_id[nodes], works.year[nodes], found.disruption[nodes], described, reasons, options, closed_by
+        works.work_id[nodes],
+        works.year[nodes],
+        labels.disruption[nodes],
+        described,
+        reasons,
+        options,
+        labels.last_complete_year,
     )
     chosen = {name: nodes[of_split] for name, of_split in positions.items()}
-    scores = None
-    if options.novelty:
-        scores = novelty_scores(graph, works.column("venue_id"), seed=options.seed)
-    percentiles = None if options.focal is not None else found.percentiles
+    # A collection of neighbourhoods does not hold the papers that a citation count would be compared with.
+    percentiles = labels.percentiles if options.focal is None else None
     hit_share = None if percentiles is None else float(is_hit(percentiles[chosen["train"]]).mean())
-    papers = _Papers(works, graph, found, scores, percentiles, hit_share, options)
-    compared = found.eligible
+    novelty = novelty_of_dataset(graph, works.column("venue_id"), options.seed) if options.novelty else None
+    papers = _Papers(works, graph, labels, novelty and novelty[0], percentiles, hit_share, options)
+    compared = labels.eligible
+    facts = {
+        "works_read": works.num_rows + sum(dropped.values()),
+        "works_in_graph": works.num_rows,
+        "works_dropped": _sorted(dropped),
+        "citations": asdict(graph.report),
+        "not_labelled": _sorted(reasons),
+        "labels": {**asdict(rules), "last_complete_year": labels.last_complete_year},
+        **cuts_fact(labels.cd[compared], fields.filter(pa.array(compared)).to_pylist(), works.year[compared], rules),
+        **({} if hit_share is None else {"hits": {"share_of_train": hit_share}}),
+        **({} if novelty is None else {"novelty": novelty[2]}),
+        "split": {"kind": options.split, **asdict(split_years)},
+    }
+
+    def save_graph(folder: Path) -> None:
+        graph.save(folder / "graph")
+        cannot = np.logical_or.reduce([failed for _, failed in excluded])
+        save_papers(folder / "graph", graph, fields, cannot, novelty and novelty[1])
+
     return write_dataset(
-        out,
-        {name: papers.of(of_split) for name, of_split in chosen.items()},
-        {
-            "works_read": works.num_rows + sum(dropped.values()),
-            "works_in_graph": works.num_rows,
-            "works_dropped": _sorted(dropped),
-            "citations": asdict(graph.report),
-            "not_labelled": _sorted(reasons),
-            "labels": {**asdict(rules), "last_complete_year": closed_by},
-            **cuts_fact(found.cd[compared], fields.filter(pa.array(compared)).to_pylist(), works.year[compared], rules),
-            **({} if hit_share is None else {"hits": {"share_of_train": hit_share}}),
-            **({"novelty": scores.facts} if scores is not None else {}),
-            "split": {"kind": options.split, **asdict(split_years)},
-        },
-        options,
-        lambda folder: _save_graph(folder / "graph", graph, fields, excluded, scores),
+        out, {name: papers.of(of_split) for name, of_split in chosen.items()}, facts, options, save_graph
     )
 
 
@@ -224,23 +235,19 @@ def write_dataset(
     """
     with dataset_folder(out):
         start_over(out, keep=("source",))
-        card = _write_parts(out, papers, facts, options, save_beside)
+        saved = save_dataset(out, papers)
+        card = {"format": 1, **facts, "balanced_train": options.balance_train, "splits": saved.splits}
+        if options.cutoff is not None:
+            card["cutoff"] = options.cutoff.isoformat()
+            card["cutoff_views"] = _write_cutoff_views(out, options.cutoff)
+        if save_beside is not None:
+            save_beside(out)
+        extra = options.extra(out) if callable(options.extra) else options.extra
+        card |= {"content_hash": saved.content_hash, "command": shlex.join(options.command), **extra}
+        card["files"] = dataset_files(out)
         write_card(out, card)
         finish(out)
     return card
-
-
-def _write_parts(out, papers, facts, options, save_beside) -> dict[str, Any]:
-    saved = save_dataset(out, papers)
-    card = {"format": 1, **facts, "balanced_train": options.balance_train, "splits": saved.splits}
-    if options.cutoff is not None:
-        card["cutoff"] = options.cutoff.isoformat()
-        card["cutoff_views"] = _write_cutoff_views(out, options.cutoff)
-    if save_beside is not None:
-        save_beside(out)
-    extra = options.extra(out) if callable(options.extra) else options.extra
-    card |= {"content_hash": saved.content_hash, "command": shlex.join(options.command), **extra}
-    return card | {"files": dataset_files(out)}
 
 
 def split_years_for(years: np.ndarray, options: BuildOptions, closed_by: int) -> SplitYears:
@@ -313,18 +320,6 @@ def cuts_fact(cd: np.ndarray, fields: list[str], years: np.ndarray, rules: Label
     return {"cuts": [[*key, *cut] for key, cut in tertile_cuts(cd, fields, years, rules.min_group).items()]}
 
 
-def _save_graph(
-    folder: Path,
-    graph: CitationGraph,
-    fields: pa.DictionaryArray,
-    excluded: list[tuple[str, np.ndarray]],
-    scores: NoveltyScores | None,
-) -> None:
-    graph.save(folder)
-    out = np.logical_or.reduce([failed for _, failed in excluded])
-    save_papers(folder, graph, fields, out, None if scores is None else scores.venues)
-
-
 def _write_cutoff_views(out: Path, cutoff: date) -> dict[str, Any]:
     before, since = CUTOFF_VIEWS
 
@@ -346,78 +341,68 @@ def _counted(reasons: Counter[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Papers:
-    """Makes `Paper` records out of everything that was computed, a few thousand at a time."""
+    """Makes `Paper` records of everything that was computed, a few thousand at a time."""
 
     works: WorksTable
     graph: CitationGraph
-    found: GraphLabels
-    scores: NoveltyScores | None
+    labels: GraphLabels
+    novelty: NoveltyScores | None
     percentiles: np.ndarray | None
     hit_share: float | None
     options: BuildOptions
 
     def of(self, nodes: np.ndarray) -> Iterator[Paper]:
+        """The papers at some positions of the graph, in that order."""
         for start in range(0, nodes.size, ROWS_AT_A_TIME):
-            here = slice(start, start + ROWS_AT_A_TIME)
-            rows = self.works.rows(nodes[here]).to_pylist()
-            titles = self._reference_titles(nodes[here])
-            for node, row, cited in zip(nodes[here].tolist(), rows, titles, strict=True):
-                yield self._paper(node, row, cited)
+            part = nodes[start : start + ROWS_AT_A_TIME]
+            rows = self.works.rows(part).to_pylist()
+            for node, row, titles in zip(part.tolist(), rows, self._reference_titles(part), strict=True):
+                yield self._paper(node, row, titles)
 
-    def _paper(self, node: int, row: dict[str, Any], cited: tuple[str, ...]) -> Paper:
-        rules = self.options.rules
-        n_i, n_j, n_k = (int(count[node]) for count in self.found.counts)
-        novelty = conventionality = None
-        if self.scores is not None:
-            novelty, conventionality = (known(scores[node]) for scores in (self.scores.novelty, self.scores.convention))
+    def _paper(self, node: int, row: dict[str, Any], reference_titles: tuple[str, ...]) -> Paper:
+        rules, novelty = self.options.rules, self.novelty
+        n_i, n_j, n_k = (int(count[node]) for count in self.labels.counts)
         return Paper(
             openalex_id=f"W{row['work_id']}",
-            title=row["title"],
-            abstract=row["abstract"],
-            publication_year=row["publication_year"],
-            cited_by_count=row["cited_by_count"],
-            cd_index=float(self.found.cd[node]),
-            novelty_score=novelty,
-            conventionality_score=conventionality,
-            novelty_withheld=self.scores is not None and bool(self.scores.withheld[node]),
-            disruption_label=str(self.found.disruption[node]),  # pyright: ignore[reportArgumentType]
             primary_field=row["field"],
-            label_scheme=rules.scheme,  # pyright: ignore[reportArgumentType]
-            doi=row["doi"],
-            publication_date=row["publication_date"],
-            venue=row["venue"],
-            authors_count=row["authors_count"],
+            **{name: row[name] for name in AS_RECORDED},
             reference_count=int(self.graph.ref_indptr[node + 1] - self.graph.ref_indptr[node]),
-            reference_titles=cited,
-            cd_window=rules.window,
-            cd_threshold=rules.threshold,
+            reference_titles=reference_titles,
             n_i=n_i,
             n_j=n_j,
             n_k=n_k,
+            cd_index=float(self.labels.cd[node]),
+            disruption_label=str(self.labels.disruption[node]),  # pyright: ignore[reportArgumentType]
+            novelty_score=None if novelty is None else known(novelty.novelty[node]),
+            conventionality_score=None if novelty is None else known(novelty.conventionality[node]),
+            novelty_withheld=novelty is not None and bool(novelty.withheld[node]),
             citation_percentile=None if self.percentiles is None else known(self.percentiles[node]),
             hit_share=self.hit_share,
+            label_scheme=rules.scheme,  # pyright: ignore[reportArgumentType]
+            cd_window=rules.window,
+            cd_threshold=rules.threshold,
         )
 
     def _reference_titles(self, nodes: np.ndarray) -> list[tuple[str, ...]]:
         """Titles of references that are in the data and certainly appeared before the paper itself.
 
-        A record can hold the reference list of a later version: those references were not there on the day that the
-        prompts speak of, and they tell who went on working on the paper.
+        A record can hold the reference list of a later version, whose references were not there on the day that the
+        prompts speak of and tell who went on working on the paper.
         """
         lists = [self.graph.references(node) for node in nodes.tolist()]
         wanted = np.unique(np.concatenate([nodes, *lists]))
         rows = self.works.rows(wanted, ["title", "publication_date", "publication_year"]).to_pylist()
-        of = dict(zip(wanted.tolist(), rows, strict=True))
-        shown = []
-        for node, cited in zip(nodes.tolist(), lists, strict=True):
-            earlier = (of[at] for at in cited.tolist() if certainly_before(*_dated(of[at]), *_dated(of[node])))
-            titles = (title for row in earlier if (title := title_as_published(row["title"])))
-            shown.append(tuple(islice(titles, self.options.max_references)))
-        return shown
+        row_of = dict(zip(wanted.tolist(), rows, strict=True))
 
+        def earlier_titles(node: int, cited: np.ndarray) -> Iterator[str]:
+            day = row_of[node]["publication_date"], row_of[node]["publication_year"]
+            for row in map(row_of.__getitem__, cited.tolist()):
+                title = title_as_published(row["title"])
+                if title and certainly_before(row["publication_date"], row["publication_year"], *day):
+                    yield title
 
-def _dated(row: dict[str, Any]) -> tuple[str, int]:
-    return row["publication_date"], row["publication_year"]
+        most = self.options.max_references
+        return [tuple(islice(earlier_titles(*pair), most)) for pair in zip(nodes.tolist(), lists, strict=True)]
 
 
 def known(value: float) -> float | None:

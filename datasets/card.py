@@ -175,7 +175,7 @@ def _windows_sentence(rules: dict[str, Any]) -> str:
 def _split_sentence(split: dict[str, Any], rules: dict[str, Any]) -> str:
     if split["kind"] == "closed":
         return (
-            f"Split by time: the last training or validation label was settled in "
+            f"Split by time: the last training or validation label was complete in "
             f"{split['validation_to'] + rules['window']}, before the first test paper of {split['test_from']}."
         )
     warning = "Split by publication year only: **training labels use citations made after test papers appeared**"
@@ -274,5 +274,5 @@ def _reason_rows(where: str, reasons: dict[str, int]) -> list[str]:
 
 
 def _median_agreement(novelty: dict[str, Any], column: int) -> str:
-    found = sorted(row[column] for row in novelty["agreement"] if row[column] is not None)
-    return f"{found[len(found) // 2]:.3f}" if found else "(unknown)"
+    agreement = sorted(row[column] for row in novelty["agreement"] if row[column] is not None)
+    return f"{agreement[len(agreement) // 2]:.3f}" if agreement else "(unknown)"

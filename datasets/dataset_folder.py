@@ -94,16 +94,16 @@ def owned_files(out: Path) -> list[Path]:
     BadInput
         If another file stands there.
     """
-    found = [path for path in _found(out) if not is_unfinished(path)]
+    files = [path for path in _files(out) if not is_unfinished(path)]
     cut_off, listed = (out / UNFINISHED).is_file(), _listed(out)
-    for path in found:
+    for path in files:
         name = path.relative_to(out).as_posix()
         if name not in listed and not (cut_off and any(fnmatch(name, pattern) for pattern in NAMES)):
             raise BadInput(
                 f"{path} was not written by a build, or by one of an earlier version, and a dataset would take its "
                 "place; move it away, or choose another --out"
             )
-    return found
+    return files
 
 
 def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
@@ -126,8 +126,8 @@ def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
 
 def dataset_files(out: Path) -> list[str]:
     """What is in the places of a dataset, with its card, for the card: paths below `out`, sorted."""
-    found = {path.relative_to(out).as_posix() for path in _found(out) if not is_unfinished(path)}
-    return sorted(found | {"README.md", "card.json"})
+    files = {path.relative_to(out).as_posix() for path in _files(out) if not is_unfinished(path)}
+    return sorted(files | {"README.md", "card.json"})
 
 
 def finish(out: Path) -> None:
@@ -135,7 +135,7 @@ def finish(out: Path) -> None:
     (out / UNFINISHED).unlink(missing_ok=True)
 
 
-def _found(out: Path) -> list[Path]:
+def _files(out: Path) -> list[Path]:
     paths = [out / name for name in PLACES]
     below = [path for place in paths if place.is_dir() and not place.is_symlink() for path in place.rglob("*")]
     return [path for path in [*paths, *below] if path.is_symlink() or path.is_file()]

@@ -9,26 +9,15 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from .store import load_card
 
-# The graph and the works behind a dataset stay at home: they are large, and the card says how to make them.
+# The graph and the works behind a dataset are not uploaded: they are large, and the card says how to make them.
 UPLOADED = ("README.md", "card.json", "data/*.parquet")
 
 
 def push(folder: Path, repo: str, *, private: bool = True) -> str:
-    """Upload a dataset folder as it is, card included; the hub's address of the commit.
+    """Upload a built dataset with its card, and return the hub's address of the commit.
 
-    Parameters
-    ----------
-    folder : Path
-        A built dataset.
-    repo : str
-        ``OWNER/NAME``; made if it does not exist. The token is taken from where Hugging Face keeps it (``HF_TOKEN``).
-    private : bool
-        Whether a new repository is private.
-
-    Raises
-    ------
-    ValueError
-        If the hub refuses.
+    The repository ``OWNER/NAME`` is created where it does not exist. The token is the one that Hugging Face keeps
+    (``HF_TOKEN``). Raises `ValueError` where the hub refuses.
     """
     load_card(folder)
     api = HfApi()

@@ -83,17 +83,10 @@ def run_chunks(
     threads: int | None = None,
     done: Callable[[int], object] | None = None,
 ) -> None:
-    """Call ``work(*chunk)`` for every chunk, as many at a time as there are threads.
+    """Call ``work(*chunk)`` for every chunk, as many at a time as there are threads; see `thread_count`.
 
-    Parameters
-    ----------
-    work : callable
-        Usually a kernel. An exception in it stops the run and is raised here.
-    chunks : iterable of tuple
-    threads : int or None
-        See `thread_count`.
-    done : callable, optional
-        Called with 1 after every finished chunk (a progress bar).
+    An exception in `work`, which usually is a kernel, stops the run and is raised here. `done` is called with 1 after
+    every finished chunk (a progress bar).
     """
     count = thread_count(threads)
     if count == 1:

@@ -7,8 +7,8 @@ Two titles are near-identical when, as sequences of lower-case words without acc
   ("the", "of"), or a word replaced by one with the same first letter, at most two letters apart and at least four
   letters long (a plural, a spelling, a slip), unless either word holds a digit or is a Roman numeral.
 
-So "Part I" and "Part II", or "in four dimensions" and "in five dimensions", are different papers. Copies of copies are
-one group.
+So "Part I" and "Part II", or "in four dimensions" and "in five dimensions", are different papers. A copy of a copy
+belongs to the same group.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 MIN_WORDS = 6
 MIN_LETTERS = 4
 MAX_LETTERS_APART = 2
-# Papers of a group that are compared with all others: a crowd is a formula such as "Book review".
+# Of a group of candidates, only the first so many are compared with all others: larger groups come from titles such as
+# "Book review".
 CROWD = 64
 _EMPTY_WORDS = frozenset("a an and as at by for from in into of on or over the to under via with".split())
 _ROMAN = re.compile(r"[ivxlcdm]+")
@@ -39,8 +42,10 @@ def title_words(title: str) -> tuple[str, ...]:
     ('d', 'branes', 'in', 'n', '2', 'theories')
     """
     plain = unicodedata.normalize("NFKD", _TEX.sub(" ", title)).casefold()
-    kept = (character if character.isalnum() else " " for character in plain if not unicodedata.combining(character))
-    return tuple("".join(kept).split())
+    characters = (
+        character if character.isalnum() else " " for character in plain if not unicodedata.combining(character)
+    )
+    return tuple("".join(characters).split())
 
 
 def title_key(title: str) -> str:
@@ -95,29 +100,27 @@ def later_copies(dois: Sequence[str], titles: Sequence[str]) -> np.ndarray:
     >>> later_copies(["10.1/a", "", "10.1/a"], ["One", "Two", "Three"]).tolist()
     [False, False, True]
     """
-    group = list(range(len(titles)))
-
-    def first_of(paper: int) -> int:
-        while group[paper] != paper:
-            group[paper] = group[group[paper]]
-            paper = group[paper]
-        return paper
-
-    def join(one: int, other: int) -> None:
-        low, high = sorted((first_of(one), first_of(other)))
-        group[high] = low
-
-    seen: dict[str, int] = {}
-    for paper, doi in enumerate(dois):
-        if doi:
-            join(paper, seen.setdefault(doi, paper))
+    pairs = set(_same_doi(dois))
     for papers in _candidates(titles):
         words = [title_words(titles[paper]) for paper in papers]
-        for at, paper in enumerate(papers):
-            for other in range(min(at, CROWD)):
-                if first_of(papers[other]) != first_of(paper) and near_identical(words[at], words[other]):
-                    join(paper, papers[other])
-    return np.array([group[paper] != paper for paper in range(len(titles))], dtype=bool)
+        for i, paper in enumerate(papers):
+            for j in range(min(i, CROWD)):
+                if (papers[j], paper) not in pairs and near_identical(words[i], words[j]):
+                    pairs.add((papers[j], paper))
+    size = len(titles)
+    first, second = np.array(list(pairs), np.int64).reshape(-1, 2).T
+    graph = coo_array((np.ones(first.size, bool), (first, second)), shape=(size, size))
+    _, group = connected_components(graph, directed=False)
+    repeats = np.ones(size, bool)
+    repeats[np.unique(group, return_index=True)[1]] = False
+    return repeats
+
+
+def _same_doi(dois: Sequence[str]) -> Iterator[tuple[int, int]]:
+    earliest: dict[str, int] = {}
+    for paper, doi in enumerate(dois):
+        if doi and earliest.setdefault(doi, paper) != paper:
+            yield earliest[doi], paper
 
 
 def _candidates(titles: Sequence[str]) -> Iterator[list[int]]:

@@ -1,4 +1,4 @@
-"""Splits by time: no training label is made of citations from the days of the test papers, no paper on both sides."""
+"""Splits by time: no training label counts citations from the years of the test papers, no paper is in two splits."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25)
     >>> closed_split_years(np.repeat(np.arange(1990, 2010), 10), window=5)
     SplitYears(train_to=1998, validation_to=2000, test_from=2006, test_to=2009)
     """
-    found = np.unique(years)
+    distinct = np.unique(years)
     best: tuple[float, int] | None = None
-    for test_from in found.tolist():
+    for test_from in distinct.tolist():
         early = np.unique(years[years < test_from - window])
         if len(early) < 2:
             continue
@@ -82,7 +82,7 @@ def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25)
         return None
     test_from = best[1]
     train_to, validation_to = _hold_out_last(years[years < test_from - window], share=0.2)
-    return SplitYears(train_to, validation_to, test_from, int(found.max()))
+    return SplitYears(train_to, validation_to, test_from, int(distinct.max()))
 
 
 def publication_split_years(years: np.ndarray, test_share: float = 0.25) -> SplitYears | None:
@@ -90,21 +90,21 @@ def publication_split_years(years: np.ndarray, test_share: float = 0.25) -> Spli
 
     Such a split keeps more papers and is what much published work does. The card says so.
     """
-    found = np.unique(years)
-    if len(found) < 3:
+    distinct = np.unique(years)
+    if len(distinct) < 3:
         return None
     early, late = _hold_out_last(years, test_share)
     # Training and validation need a year each.
-    early = max(early, int(found[1]))
+    early = max(early, int(distinct[1]))
     train_to, validation_to = _hold_out_last(years[years <= early], share=0.2)
     return SplitYears(train_to, validation_to, early + 1, late)
 
 
 def _hold_out_last(years: np.ndarray, share: float) -> tuple[int, int]:
     """(last year kept, last year of all) so that the years after the first hold about `share` of the papers."""
-    found = np.unique(years)
-    held = np.array([(years > year).mean() for year in found[:-1]])
-    return int(found[np.abs(held - share).argmin()]), int(found.max())
+    distinct = np.unique(years)
+    held = np.array([(years > year).mean() for year in distinct[:-1]])
+    return int(distinct[np.abs(held - share).argmin()]), int(distinct.max())
 
 
 def is_post_cutoff(publication_date: str, publication_year: int, cutoff: date) -> bool:
@@ -135,7 +135,7 @@ def balanced(labels: np.ndarray, seed: int) -> np.ndarray:
     >>> np.sort(np.array(["a", "b", "b", "b", "a"])[balanced(np.array(["a", "b", "b", "b", "a"]), 0)]).tolist()
     ['a', 'a', 'b', 'b']
     """
-    found, counts = np.unique(labels, return_counts=True)
+    names, counts = np.unique(labels, return_counts=True)
     rng = np.random.default_rng(seed)
-    chosen = [rng.choice(np.flatnonzero(labels == label), size=counts.min(), replace=False) for label in found]
+    chosen = [rng.choice(np.flatnonzero(labels == label), size=counts.min(), replace=False) for label in names]
     return np.sort(np.concatenate(chosen))

@@ -106,16 +106,13 @@ class Tally:
     def result(self) -> Saved:
         """Hash and, per split: papers, span of years, papers per label."""
         splits = {}
-        for name, found in self._splits.items():
-            splits[name] = {
-                "papers": found["papers"],
-                "years": found["years"],
-                "with_venue": found["with_venue"],
-                "labels": {label: found["labels"][label] for label in DISRUPTION_LABELS},
-            }
-            if found["novelty"].total() > found["novelty"][None]:
-                splits[name]["novelty_labels"] = {label: found["novelty"][label] for label in NOVELTY_LABELS}
-                splits[name]["novelty_labels"]["unknown"] = found["novelty"][None]
+        for name, counts in self._splits.items():
+            novelty = counts["novelty"]
+            splits[name] = {key: counts[key] for key in ("papers", "years", "with_venue")}
+            splits[name]["labels"] = {label: counts["labels"][label] for label in DISRUPTION_LABELS}
+            if novelty.total() > novelty[None]:
+                splits[name]["novelty_labels"] = {label: novelty[label] for label in NOVELTY_LABELS}
+                splits[name]["novelty_labels"]["unknown"] = novelty[None]
         return Saved(self._digest.hexdigest(), splits)
 
 

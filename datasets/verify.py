@@ -1,13 +1,13 @@
-"""Does a built dataset hold? Its hash, counts and splits, and everything it says about its papers, computed again.
+"""Checks of a built dataset: its hash, counts and splits, and every label and score, computed again.
 
-What lies beside the papers (the citation graph and its `PAPERS`, or the published columns) is what a dataset is held
-against. The counts behind the CD index are recomputed with plain sets too, for a sample, not with the kernels that made
+A dataset is compared with what lies beside its papers: the citation graph and its `PAPERS`, or the published columns.
+For a sample of papers the counts behind the CD index are also computed with plain sets, not with the kernels that made
 them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from .graph.citation_graph import CitationGraph
 from .labels.eligibility import LabelRules
-from .labels.graph_labels import PAPERS, graph_labels
+from .labels.graph_labels import PAPERS, NoveltyScores, graph_labels
 from .labels.published import recomputed_scores
-from .labels.schemes import conventionality_score, half_sample_agreement, novelty_score, sampled_labels, tertile_cuts
+from .labels.schemes import half_sample_agreement, tertile_cuts
 from .near_duplicates import later_copies
 from .novelty.atypicality import Atypicality, atypicality_of_year
 from .novelty.venue_pairs import checked_venues
@@ -30,10 +30,13 @@ from .positions import positions_of
 from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
 from .store import Tally, load_card, read_rows, split_file
 
+Row = dict[str, Any]
+Cuts = dict[tuple[str, int], tuple[float, float]]
+
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked: its name, what was looked at, and what does not hold (nothing, if all does)."""
+    """One claim that was checked: its name, what was looked at, and what does not hold (empty where all does)."""
 
     name: str
     looked_at: str
@@ -52,7 +55,7 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
     ----------
     folder : Path
     sample : int
-        Papers whose counts and label are computed again; all, if there are fewer.
+        Papers whose counts are computed again with sets; all, if there are fewer.
     seed : int
         Which papers those are.
 
@@ -63,35 +66,31 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
     """
     card = load_card(folder)
     try:
-        rows = {name: list(read_rows(folder, name)) for name in SPLITS}
+        rows_of = {name: list(read_rows(folder, name)) for name in SPLITS}
     except (OSError, pa.ArrowInvalid) as error:
         return [Check("files", "the parquet files of the splits", [str(error)])]
-    everything = [row for name in SPLITS for row in rows[name]]
-    chosen = np.random.default_rng(seed).permutation(len(everything))[:sample]
-    sampled = [everything[at] for at in sorted(chosen.tolist())]
-    checks = [
-        _hash(card, rows),
-        _counts(card, rows),
-        _papers(card, everything),
-        _split_rules(card, rows),
-    ]
+    rows = [row for split in rows_of.values() for row in split]
+    checks = [*_hash_and_counts(card, rows_of), _labels_follow(card, rows), _split_rules(card, rows_of)]
     if "cutoff" in card:
-        checks.append(_views(card, folder, rows["test"]))
-    checks.append(_hit_share(card, rows))
+        checks.append(_cutoff_views(card, folder, rows_of["test"]))
+    checks.append(_hit_share(card, rows_of))
     if "citations" not in card:
-        return [*checks, *_published(folder, card, everything)]
+        return [*checks, *_from_published(folder, card, rows)]
     try:
         graph = CitationGraph.load(folder / "graph")
-        checks += [_graph(card, graph), _counts_again(graph, card, sampled)]
-        if not checks[-2].holds:
-            # The kernels trust a graph's arrays: one that does not hold together could end the process.
-            return checks
-        if card.get("source", {}).get("kind") == "openalex":
-            checks.append(_collection(folder, card, graph, everything))
-        papers = pq.read_table(folder / "graph" / PAPERS)
-        return [*checks, *_labels_again(card, graph, papers, everything), *_novelty(card, graph, papers, everything)]
+        graph_check = _graph(card, graph)
+        checks.append(graph_check)
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(rows))[:sample])
+        checks.append(_recounted(graph, card, [rows[i] for i in chosen]))
+        # The kernels trust the arrays of a graph: inconsistent ones could end the process.
+        if graph_check.holds:
+            if card.get("source", {}).get("kind") == "openalex":
+                checks.append(_collection(folder, card, graph, rows))
+            papers = pq.read_table(folder / "graph" / PAPERS)
+            checks += [*_from_graph(card, graph, papers, rows), *_novelty_from_graph(card, graph, papers, rows)]
     except (OSError, ValueError, KeyError, IndexError) as error:
-        return [*checks, Check("graph", "the stored citation graph", [f"cannot be read: {error}"])]
+        checks.append(Check("graph", "the stored citation graph", [f"cannot be read: {error}"]))
+    return checks
 
 
 def recount(graph: CitationGraph, paper: int, window: int | None) -> tuple[int, int, int]:
@@ -117,103 +116,102 @@ def recount(graph: CitationGraph, paper: int, window: int | None) -> tuple[int, 
     return len(of_paper) - both, both, len(of_references) - both
 
 
-def _hash(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
-    found = _tally(rows).content_hash
-    wrong = (
-        [] if found == card["content_hash"] else [f"the papers hash to {found}, the card says {card['content_hash']}"]
-    )
-    return Check("content hash", f"{sum(map(len, rows.values())):,} papers, every field", wrong)
-
-
-def _tally(rows: dict[str, list[dict]]) -> Any:
+def _hash_and_counts(card: Row, rows_of: dict[str, list[Row]]) -> list[Check]:
     tally = Tally()
-    for name, papers in rows.items():
+    for name, rows in rows_of.items():
         tally.start(name)
-        tally.add(papers)
-    return tally.result()
-
-
-def _counts(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
-    found = _tally(rows).splits
-    wrong = [
-        f"{name} holds {found[name]}, the card says {card['splits'].get(name)}"
-        for name in SPLITS
-        if found[name] != card["splits"].get(name)
+        tally.add(rows)
+    result = tally.result()
+    wrong_hash, stated = [], card["content_hash"]
+    if result.content_hash != stated:
+        wrong_hash = [f"the papers hash to {result.content_hash}, the card says {stated}"]
+    wrong_counts = [
+        f"{name} holds {share}, the card says {card['splits'].get(name)}"
+        for name, share in result.splits.items()
+        if share != card["splits"].get(name)
     ]
-    return Check("label counts", ", ".join(f"{name} {len(rows[name]):,}" for name in SPLITS), wrong)
+    return [
+        Check("content hash", f"{sum(map(len, rows_of.values())):,} papers, every field", wrong_hash),
+        Check("label counts", ", ".join(f"{name} {len(rows):,}" for name, rows in rows_of.items()), wrong_counts),
+    ]
 
 
-def _papers(card: dict[str, Any], rows: list[dict]) -> Check:
-    """Every row is a valid `Paper`, and its label follows from its score."""
-    rules, wrong = card["labels"], []
-    cuts = {(name, year): (low, high) for name, year, low, high in card.get("cuts", [])}
+def _labels_follow(card: Row, rows: list[Row]) -> Check:
+    """Every row is a valid `Paper`, and its disruption label follows from its CD index."""
+    rules, cuts, wrong = card["labels"], _cuts_of(card), []
     for row in rows:
         try:
             Paper.from_row(row)
         except ValueError as error:
             wrong.append(f"{row['openalex_id']}: {error}")
             continue
-        implied = _label(row, rules, cuts)
+        cut = cuts.get((row["primary_field"], row["publication_year"]))
+        if rules["scheme"] == "threshold":
+            implied = disruption_label(row["cd_index"], rules["threshold"])
+        else:
+            implied = None if cut is None else DISRUPTION_ORDER[1 + side_of(row["cd_index"], *cut)]
         if implied != row["disruption_label"]:
             wrong.append(f"{row['openalex_id']} is {row['disruption_label']}, its cd_index says {implied}")
     return Check("labels follow from scores", f"{len(rows):,} papers", wrong)
 
 
-def _label(row: dict[str, Any], rules: dict[str, Any], cuts: dict[tuple[str, int], tuple[float, float]]) -> str | None:
-    if rules["scheme"] == "threshold":
-        return disruption_label(row["cd_index"], rules["threshold"])
-    cut = cuts.get((row["primary_field"], row["publication_year"]))
-    return None if cut is None else DISRUPTION_ORDER[1 + side_of(row["cd_index"], *cut)]
-
-
-def _split_rules(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
+def _split_rules(card: Row, rows_of: dict[str, list[Row]]) -> Check:
     split, window = card["split"], card["labels"]["window"]
     years = SplitYears(*(split[name] for name in ("train_to", "validation_to", "test_from", "test_to")))
     wrong = [
         f"{row['openalex_id']} of {row['publication_year']} is in {name}"
-        for name, papers in rows.items()
-        for row in papers
+        for name, rows in rows_of.items()
+        for row in rows
         if years.of(row["publication_year"]) != name
     ]
     if split["kind"] == "closed" and years.validation_to + window >= years.test_from:
         wrong.append(f"label windows reach {years.validation_to + window}, test papers start in {years.test_from}")
-    everything = [row for name in SPLITS for row in rows[name]]
-    for name, keys in (("id", [row["openalex_id"] for row in everything]),):
-        repeated = len(keys) - len(set(keys))
-        if repeated:
-            wrong.append(f"{repeated} papers share an {name} with another")
-    copies = later_copies([row["doi"] for row in everything], [row["title"] for row in everything])
-    wrong += [f"{everything[at]['openalex_id']} is a copy of an earlier paper" for at in np.flatnonzero(copies)]
+    rows = [row for split_rows in rows_of.values() for row in split_rows]
+    repeated = len(rows) - len({row["openalex_id"] for row in rows})
+    if repeated:
+        wrong.append(f"{repeated} papers share an id with another")
+    copies = later_copies([row["doi"] for row in rows], [row["title"] for row in rows])
+    wrong += [f"{rows[i]['openalex_id']} is a copy of an earlier paper" for i in np.flatnonzero(copies)]
     return Check("splits", "years, closed windows, copies", wrong)
 
 
-def _views(card: dict[str, Any], folder: Path, test: list[dict]) -> Check:
+def _cutoff_views(card: Row, folder: Path, test: list[Row]) -> Check:
     cutoff, wrong = date.fromisoformat(card["cutoff"]), []
-    for name, wanted in zip(CUTOFF_VIEWS, (False, True), strict=True):
+    for name, is_post in zip(CUTOFF_VIEWS, (False, True), strict=True):
         expected = [
-            row for row in test if is_post_cutoff(row["publication_date"], row["publication_year"], cutoff) is wanted
+            row for row in test if is_post_cutoff(row["publication_date"], row["publication_year"], cutoff) is is_post
         ]
-        found = list(read_rows(folder, name)) if split_file(folder, name).is_file() else []
-        if found != expected:
-            wrong.append(f"{name} has {len(found):,} papers that are not the {len(expected):,} of the test set")
+        stored = list(read_rows(folder, name)) if split_file(folder, name).is_file() else []
+        if stored != expected:
+            wrong.append(f"{name} has {len(stored):,} papers that are not the {len(expected):,} of the test set")
     return Check("cutoff views", f"before {card['cutoff']} and since", wrong)
 
 
-def _graph(card: dict[str, Any], graph: CitationGraph) -> Check:
+def _hit_share(card: Row, rows_of: dict[str, list[Row]]) -> Check:
+    """Every paper and the card state the share of hits in the training split."""
+    train = [row["citation_percentile"] for row in rows_of["train"]]
+    share = None if "hits" not in card else sum(is_hit(p) for p in train if p is not None) / len(train)
+    stated = {row["hit_share"] for rows in rows_of.values() for row in rows}
+    stated.add(card.get("hits", {}).get("share_of_train"))
+    wrong = [f"the training papers give {share}, the dataset says {value}" for value in stated if _differ(share, value)]
+    return Check("share of hits", f"{len(train):,} training papers", wrong)
+
+
+def _graph(card: Row, graph: CitationGraph) -> Check:
     wrong = []
     if graph.n_papers != card["works_in_graph"] or graph.n_citations != card["citations"]["kept"]:
         wrong.append(
             f"the graph has {graph.n_papers:,} works and {graph.n_citations:,} citations, the card says "
             f"{card['works_in_graph']:,} and {card['citations']['kept']:,}"
         )
-    again = CitationGraph.from_edges(*graph.edges(), graph.years)
+    rebuilt = CitationGraph.from_edges(*graph.edges(), graph.years)
     for name in ("ref_indptr", "ref_indices", "cit_indptr", "cit_indices"):
-        if not np.array_equal(getattr(graph, name), getattr(again, name)):
+        if not np.array_equal(getattr(graph, name), getattr(rebuilt, name)):
             wrong.append(f"{name} is not what the citations of the graph give")
     return Check("graph", repr(graph), wrong)
 
 
-def _collection(folder: Path, card: dict[str, Any], graph: CitationGraph, rows: list[dict]) -> Check:
+def _collection(folder: Path, card: Row, graph: CitationGraph, rows: list[Row]) -> Check:
     """The stored pages of the API give the collection that the card describes."""
     from .openalex.api.replay import collection_differences  # here, because only this source needs pyalex
 
@@ -221,147 +219,147 @@ def _collection(folder: Path, card: dict[str, Any], graph: CitationGraph, rows: 
     return Check("collection from the stored pages", f"{card['works_in_graph']:,} works", wrong)
 
 
-def _counts_again(graph: CitationGraph, card: dict[str, Any], sampled: list[dict]) -> Check:
-    window, wrong = card["labels"]["window"], []
-    nodes = _nodes(graph, sampled)
-    for row, node in zip(sampled, nodes, strict=True):
-        if node < 0:
-            wrong.append(f"{row['openalex_id']} is not in the graph")
-            continue
-        n_i, n_j, n_k = recount(graph, node, window)
-        cd = (n_i - n_j) / (n_i + n_j + n_k) if n_i + n_j + n_k else float("nan")
-        found = (n_i, n_j, n_k, cd, len(graph.references(node)), int(graph.years[node]))
-        told = tuple(row[name] for name in ("n_i", "n_j", "n_k", "cd_index", "reference_count", "publication_year"))
-        if found != told:
-            names = "(n_i, n_j, n_k, cd_index, references, year)"
-            wrong.append(f"{row['openalex_id']}: the graph gives {names} = {found}, the row says {told}")
-    return Check("labels from the graph", f"a sample of {len(sampled):,} papers, counted again", wrong)
+def _recounted(graph: CitationGraph, card: Row, rows: list[Row]) -> Check:
+    """The counts of a sample of papers, by the definition."""
 
-
-def _nodes(graph: CitationGraph, rows: list[dict]) -> list[int]:
-    ids = np.asarray(graph.node_ids)
-    return positions_of(np.array([int(row["openalex_id"][1:]) for row in rows], np.int64), ids).tolist()
-
-
-def _rules(card: dict[str, Any]) -> LabelRules:
-    return LabelRules(**{name: card["labels"][name] for name in LabelRules.__dataclass_fields__})
-
-
-def _labels_again(card: dict[str, Any], graph: CitationGraph, papers: pa.Table, rows: list[dict]) -> list[Check]:
-    """Cuts, disruption labels, fields, citation percentiles and hits of all papers."""
-    rules, names = _rules(card), papers["field"].cast(pa.string()).to_numpy(zero_copy_only=False).astype(str)
-    excluded = papers["excluded"].to_numpy()
-    found = graph_labels(graph, rules, names, excluded=[("excluded", excluded)])
-    nodes = _nodes(graph, rows)
-    labels, percentiles = [], []
-    for row, node in zip(rows, nodes, strict=True):
-        if node < 0:
-            continue
-        told = {name: row[name] for name in ("primary_field", "disruption_label")}
-        again = {
-            "primary_field": names[node],
-            "disruption_label": found.disruption[node] if found.eligible[node] else None,
+    def again(node: int) -> Row:
+        n_i, n_j, n_k = recount(graph, node, card["labels"]["window"])
+        return {
+            "n_i": n_i,
+            "n_j": n_j,
+            "n_k": n_k,
+            "cd_index": (n_i - n_j) / (n_i + n_j + n_k) if n_i + n_j + n_k else np.nan,
+            "reference_count": len(graph.references(node)),
+            "publication_year": int(graph.years[node]),
         }
-        labels += [f"{row['openalex_id']}: {name} comes out as {again[name]}, the row says {told[name]}"
-                   for name in told if again[name] != told[name]]  # fmt: skip
-        # A dataset of neighbourhoods has nothing to compare citations with.
-        share = found.percentiles[node] if found.percentiles is not None and "hits" in card else float("nan")
-        if _differ(float(share), row["citation_percentile"]):
-            percentiles.append(
-                f"{row['openalex_id']}: citation_percentile comes out as {share:.6g}, the row says "
-                f"{row['citation_percentile']}"
-            )
+
+    nodes = _nodes(graph, rows)
+    wrong = [f"{row['openalex_id']} is not in the graph" for row, node in zip(rows, nodes, strict=True) if node < 0]
+    wrong += _differences((row, again(node)) for row, node in zip(rows, nodes, strict=True) if node >= 0)
+    return Check("labels from the graph", f"a sample of {len(rows):,} papers, counted again", wrong)
+
+
+def _from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows: list[Row]) -> list[Check]:
+    """Cuts, disruption labels, fields and citation percentiles of all papers, from the graph."""
+    rules, fields = _rules(card), papers["field"].cast(pa.string()).to_numpy(zero_copy_only=False).astype(str)
+    labels = graph_labels(graph, rules, fields, excluded=[("excluded", papers["excluded"].to_numpy())])
+    pairs = [(row, node) for row, node in zip(rows, _nodes(graph, rows), strict=True) if node >= 0]
+    wrong_labels = _differences(
+        (
+            row,
+            {
+                "primary_field": fields[node],
+                "disruption_label": labels.disruption[node] if labels.eligible[node] else None,
+            },
+        )
+        for row, node in pairs
+    )
+    # A dataset of neighbourhoods has no papers to compare citation counts with.
+    percentiles = (
+        labels.percentiles if "hits" in card and labels.percentiles is not None else np.full(fields.size, np.nan)
+    )
+    wrong_percentiles = _differences((row, {"citation_percentile": float(percentiles[node])}) for row, node in pairs)
     return [
-        *_cuts(card, tertile_cuts(found.cd, names, graph.years, rules.min_group, among=found.eligible)),
-        Check("disruption labels from the graph", f"{len(rows):,} papers, eligibility and fields too", labels),
-        Check("citation percentiles from the graph", f"{len(rows):,} papers", percentiles),
+        *_cuts(card, tertile_cuts(labels.cd, fields, graph.years, rules.min_group, among=labels.eligible)),
+        Check("disruption labels from the graph", f"{len(rows):,} papers, eligibility and fields too", wrong_labels),
+        Check("citation percentiles from the graph", f"{len(rows):,} papers", wrong_percentiles),
     ]
 
 
-def _cuts(card: dict[str, Any], found: dict[tuple[str, int], tuple[float, float]]) -> list[Check]:
-    """The cuts in the card are those of the eligible papers."""
-    if card["labels"]["scheme"] != "quantile":
-        return []
-    told = {(name, year): (low, high) for name, year, low, high in card.get("cuts", [])}
-    wrong = [
-        f"{name} {year}: the tertiles are cut at {found.get((name, year))}, the card says {told.get((name, year))}"
-        for name, year in sorted({*found, *told})
-        if found.get((name, year)) != told.get((name, year))
-    ]
-    return [Check("cuts between tertiles", f"{len(found):,} fields and years", wrong)]
-
-
-def _hit_share(card: dict[str, Any], rows: dict[str, list[dict]]) -> Check:
-    """Every paper and the card state the share of hits in the training split."""
-    train = [row["citation_percentile"] for row in rows["train"]]
-    share = None if "hits" not in card else sum(is_hit(p) for p in train if p is not None) / len(train)
-    told = {row["hit_share"] for papers in rows.values() for row in papers} | {
-        card.get("hits", {}).get("share_of_train")
-    }
-    wrong = [f"the training papers give {share}, the dataset says {value}" for value in told if _differ(share, value)]
-    return Check("share of hits", f"{len(train):,} training papers", wrong)
-
-
-def _novelty(card: dict[str, Any], graph: CitationGraph, papers: pa.Table, rows: list[dict]) -> list[Check]:
+def _novelty_from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows: list[Row]) -> list[Check]:
     """Novelty scores and labels of all papers, from the stored venues and the same null networks."""
     novelty = card.get("novelty")
     if novelty is None:
         return []
     venues = checked_venues(graph, papers["venue"].to_numpy())
-    nodes = np.array(_nodes(graph, rows))
+    pairs = [(row, node) for row, node in zip(rows, _nodes(graph, rows), strict=True) if node >= 0]
     drawn = (novelty["null"], novelty["samples"], novelty["seed"])
-    years = [(year, np.flatnonzero(graph.years == year)) for year in np.unique(graph.years[nodes[nodes >= 0]]).tolist()]
+    years = np.unique(graph.years[[node for _, node in pairs]]).tolist()
+    papers_of = ((year, np.flatnonzero(graph.years == year)) for year in years)
     result = Atypicality.of_years(
-        graph.n_papers, [(of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in years]
+        graph.n_papers, [(of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in papers_of]
     )
-    scores = {
-        "novelty_score": novelty_score(result.z10, graph.years),
-        "conventionality_score": conventionality_score(result.z_median, graph.years),
-    }
-    labels, withheld = sampled_labels(result, graph.years)
-    told = {row[0]: tuple(row) for row in novelty["agreement"]}
+    scores = NoveltyScores.of(result, graph.years)
+    stated = {row[0]: tuple(row) for row in novelty["agreement"]}
     wrong = [
-        f"halves of the null networks agree by {row} (year, papers, z10, z_median), the card says {told.get(row[0])}"
+        f"halves of the null networks agree by {row} (year, papers, z10, z_median), the card says {stated.get(row[0])}"
         for row in half_sample_agreement(result, graph.years)
-        if row != told.get(row[0])
+        if row != stated.get(row[0])
     ]
-    for row, node in zip(rows, nodes.tolist(), strict=True):
-        if node < 0:
-            continue
-        again = {
-            **{name: float(values[node]) for name, values in scores.items()},
-            "novelty_label": labels[node] or None,
-            "novelty_withheld": bool(withheld[node]),
-        }
-        wrong += [
-            f"{row['openalex_id']}: {name} comes out as {found}, the row says {row[name]}"
-            for name, found in again.items()
-            if _differ(found, row[name])
-        ]
+    wrong += _differences(
+        (
+            row,
+            {
+                "novelty_score": float(scores.novelty[node]),
+                "conventionality_score": float(scores.conventionality[node]),
+                "novelty_label": scores.labels[node] or None,
+                "novelty_withheld": bool(scores.withheld[node]),
+            },
+        )
+        for row, node in pairs
+    )
     return [Check("novelty from the graph", f"{len(rows):,} papers", wrong)]
 
 
-def _published(folder: Path, card: dict[str, Any], rows: list[dict]) -> list[Check]:
-    """For a source without a graph: scores against the published columns that were kept beside the dataset."""
+def _from_published(folder: Path, card: Row, rows: list[Row]) -> list[Check]:
+    """Scores and labels of a source without a graph, from the published columns that were kept beside the dataset."""
     name = "labels from the published columns"
     try:
         scores, cuts = recomputed_scores(folder, [row["openalex_id"] for row in rows], _rules(card))
     except (OSError, KeyError, pa.ArrowInvalid) as error:
         return [Check(name, "published.parquet", [f"cannot be read: {error}"])]
+    wrong = [f"{row['openalex_id']} is not published" for row in rows if row["openalex_id"] not in scores]
     # The novelty columns are checked only where the dataset was asked to have them.
     skipped = () if "novelty" in card else ("novelty_score", "conventionality_score", "novelty_label")
-    wrong = [
-        f"{row['openalex_id']}: {name} is published as {found}, the row says {row[name]}"
+    wrong += _differences(
+        (row, {key: value for key, value in scores[row["openalex_id"]].items() if key not in skipped})
         for row in rows
-        for name, found in scores.get(row["openalex_id"], {"openalex_id": "missing"}).items()
-        if name not in skipped and _differ(found, row[name])
-    ]
+        if row["openalex_id"] in scores
+    )
     return [*_cuts(card, cuts), Check(name, f"{len(rows):,} papers", wrong)]
 
 
-def _differ(found: Any, told: Any) -> bool:
-    if isinstance(found, float) and found != found:
-        return told is not None
-    if isinstance(found, str) or found is None or told is None:
-        return found != told
-    return abs(found - told) > 1e-9
+def _cuts(card: Row, cuts: Cuts) -> list[Check]:
+    """The cuts in the card are those of the eligible papers."""
+    if card["labels"]["scheme"] != "quantile":
+        return []
+    stated = _cuts_of(card)
+    wrong = [
+        f"{name} {year}: the tertiles are cut at {cuts.get((name, year))}, the card says {stated.get((name, year))}"
+        for name, year in sorted({*cuts, *stated})
+        if cuts.get((name, year)) != stated.get((name, year))
+    ]
+    return [Check("cuts between tertiles", f"{len(cuts):,} fields and years", wrong)]
+
+
+def _cuts_of(card: Row) -> Cuts:
+    return {(name, year): (low, high) for name, year, low, high in card.get("cuts", [])}
+
+
+def _rules(card: Row) -> LabelRules:
+    return LabelRules(**{name: card["labels"][name] for name in LabelRules.__dataclass_fields__})
+
+
+def _nodes(graph: CitationGraph, rows: list[Row]) -> list[int]:
+    """Positions of papers in the graph, -1 where they are not in it."""
+    numbers = np.array([int(row["openalex_id"][1:]) for row in rows], np.int64)
+    return positions_of(numbers, np.asarray(graph.node_ids)).tolist()
+
+
+def _differences(pairs: Iterable[tuple[Row, Row]]) -> list[str]:
+    """For every row of the dataset, the values that come out otherwise when they are computed again."""
+    return [
+        f"{row['openalex_id']}: {name} comes out as {value}, the row says {row[name]}"
+        for row, again in pairs
+        for name, value in again.items()
+        if _differ(value, row[name])
+    ]
+
+
+def _differ(computed: Any, stored: Any) -> bool:
+    """Whether two values differ; a NaN is stored as None."""
+    if isinstance(computed, float) and computed != computed:
+        return stored is not None
+    if isinstance(computed, str) or computed is None or stored is None:
+        return computed != stored
+    return abs(computed - stored) > 1e-9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..graph.citation_graph import CitationGraph
-from .counting import YearRanks, count_chunk
+from .counting import YearRanks, count
 
 
 def disruption_counts(
@@ -51,9 +51,9 @@ def disruption_counts(
     """
     window = checked_window(window)
     require_papers(graph)
-    ranks = YearRanks(graph, threads)
-    counts = np.zeros((3, graph.n_papers), np.int64)
-    ranks.run(lambda papers, scratch: count_chunk(papers, graph, ranks, window, scratch, counts), window)
+    ranks, counts = YearRanks(graph, threads), np.zeros((3, graph.n_papers), np.int64)
+    walk = ranks.walk(window)
+    ranks.run(lambda papers, scratch: count(papers, walk, scratch, counts), window)
     return counts[0], counts[1], counts[2]
 
 
@@ -65,20 +65,13 @@ def cd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | Non
 
     Parameters
     ----------
-    graph : CitationGraph
-    window : int or None
-        Years after publication whose citations count, see `disruption_counts`.
-    threads : int, optional
+    graph, window, threads
+        As in `disruption_counts`, and so are the errors.
 
     Returns
     -------
     float64 array (N,)
         In [-1, 1]; NaN where no paper counts.
-
-    Raises
-    ------
-    ValueError
-        As `disruption_counts`.
 
     Examples
     --------

@@ -8,7 +8,7 @@ stamps, hints where to look in long lists of citers, and the fetching ahead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,43 +22,57 @@ BYTE_SPAN = 1 << 22
 LINE = 16  # int32 entries that are fetched from memory together
 
 
-class YearRanks:
-    """Papers renumbered by year, and working memory for each thread.
+class Walk(NamedTuple):
+    """What every counting kernel reads.
 
     Parameters
     ----------
-    graph : CitationGraph
-    threads : int, optional
-
-    Attributes
-    ----------
-    order : int32 array (N,)
-        Positions by year.
+    years : int16 array (N,)
+    ref_indptr, cit_indptr : int64 arrays (N + 1,)
+    ref_indices : int32 array (E,)
     citers : int32 array (E,)
-        `graph.cit_indices` renumbered; ascending within each row.
+        `CitationGraph.cit_indices` renumbered by year; ascending within each row.
     starts : int64 array
         First number of each year, from `first_year` to one after the last.
+    first_year : int
+    window : int
+        -1 for none.
     """
+
+    years: np.ndarray
+    ref_indptr: np.ndarray
+    ref_indices: np.ndarray
+    cit_indptr: np.ndarray
+    citers: np.ndarray
+    starts: np.ndarray
+    first_year: int
+    window: int
+
+
+class YearRanks:
+    """The papers of a graph renumbered by year (`order`, int32 (N,)), and working memory for each thread."""
 
     def __init__(self, graph: CitationGraph, threads: int | None) -> None:
         self.order = year_order(graph.years)
-        self.first_year = int(graph.years.min())
-        counts = np.bincount(graph.years.astype(np.int64) - self.first_year)
-        self.starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        self.citers = graph.cit_indices
+        self._first_year = int(graph.years.min())
+        counts = np.bincount(graph.years.astype(np.int64) - self._first_year)
+        self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self._citers = graph.cit_indices
         if np.any(graph.years[1:] < graph.years[:-1]):
             rank = np.empty(graph.n_papers, np.int32)
             rank[self.order] = np.arange(graph.n_papers, dtype=np.int32)
-            self.citers = np.empty_like(graph.cit_indices)
+            self._citers = np.empty_like(graph.cit_indices)
             size = -(-graph.n_citations // (4 * thread_count(threads))) or 1
-            pieces = [slice(low, low + size) for low in range(0, graph.n_citations, size)]
-            run_chunks(
-                lambda s: rank.take(graph.cit_indices[s], out=self.citers[s], mode="clip"),
-                [(s,) for s in pieces],
-                threads,
-            )
-            self.citers.flags.writeable = False
-        self._threads, self._free, self._n_papers = threads, [], graph.n_papers
+            pieces = [(slice(low, low + size),) for low in range(0, graph.n_citations, size)]
+            run_chunks(lambda s: rank.take(graph.cit_indices[s], out=self._citers[s], mode="clip"), pieces, threads)
+            self._citers.flags.writeable = False
+        self._graph, self._threads, self._free = graph, threads, []
+
+    def walk(self, window: int | None) -> Walk:
+        """What the kernels read to count the citations of a window."""
+        graph = self._graph
+        rows = (graph.years, graph.ref_indptr, graph.ref_indices, graph.cit_indptr, self._citers)
+        return Walk(*rows, self._starts, self._first_year, -1 if window is None else window)
 
     def run(self, work: Callable[..., object], window: int | None) -> None:
         """Call ``work(papers, scratch)`` for all papers, piece by piece, on every thread."""
@@ -71,7 +85,7 @@ class YearRanks:
             work(self.order[low : low + CHUNK], scratch)
             self._free.append(scratch)
 
-        run_chunks(piece, [(low,) for low in range(0, self._n_papers, CHUNK)], self._threads)
+        run_chunks(piece, [(low,) for low in range(0, self._graph.n_papers, CHUNK)], self._threads)
 
     def new_scratch(self, window: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What a counting kernel writes to, for one thread and any number of calls.
@@ -85,29 +99,11 @@ class YearRanks:
         hint : int32 array (N,)
             Where in the citers of each paper the last search ended, see `search`. Results do not depend on it.
         """
-        last = self.starts.size - 1
+        last = self._starts.size - 1
         ends = np.minimum(np.arange(last + 1) + (last if window is None else window), last)
-        longest = int((self.starts[ends] - self.starts).max())
+        longest = int((self._starts[ends] - self._starts).max())
         dtype = np.uint8 if longest <= BYTE_SPAN else np.uint16
-        return np.zeros(self._n_papers, dtype), np.zeros(2, np.int64), np.zeros(self._n_papers, np.int32)
-
-
-def count_chunk(
-    papers: np.ndarray,
-    graph: CitationGraph,
-    ranks: YearRanks,
-    window: int | None,
-    scratch: tuple[np.ndarray, np.ndarray, np.ndarray],
-    counts: np.ndarray,
-) -> None:
-    """Fill the columns `papers` of `counts` (n_i, n_j, n_k; (3, N)); `scratch` is from `YearRanks.new_scratch`."""
-    _count(papers, *count_arguments(graph, ranks, window), *scratch, counts[0], counts[1], counts[2])
-
-
-def count_arguments(graph: CitationGraph, ranks: YearRanks, window: int | None) -> Any:
-    """What every counting kernel here reads, in its order."""
-    rows = (graph.years, graph.ref_indptr, graph.ref_indices, graph.cit_indptr, ranks.citers)
-    return (*rows, ranks.starts, ranks.first_year, -1 if window is None else window)
+        return np.zeros(self._graph.n_papers, dtype), np.zeros(2, np.int64), np.zeros(self._graph.n_papers, np.int32)
 
 
 @kernel
@@ -126,8 +122,9 @@ def next_mark(stamp, state, span):
 
 
 @kernel
-def fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint):
+def fetch_ahead(papers, k, walk, hint):
     """Fetch what the next papers will need: the citers of their references, from where the last search ended."""
+    ref_indptr, ref_indices, cit_indptr = walk.ref_indptr, walk.ref_indices, walk.cit_indptr
     if k + 2 < papers.size:
         p = papers[k + 2]
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
@@ -136,9 +133,9 @@ def fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint):
     if k + 1 < papers.size:
         p = papers[k + 1]
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
-            at = cit_indptr[ref_indices[e]] + hint[ref_indices[e]]
+            place = cit_indptr[ref_indices[e]] + hint[ref_indices[e]]
             for line in range(4):
-                prefetch(citers, at + LINE * line)
+                prefetch(walk.citers, place + LINE * line)
 
 
 @kernel
@@ -147,17 +144,17 @@ def search(citers, begin, end, low, hint, r):
 
     Papers come by year, so the place is where it was last time or a little further on.
     """
-    at = begin + hint[r]
-    if at > begin and citers[at - 1] >= low:
-        at = first_from(citers, begin, at, low)
-    elif at < end and citers[at] < low:
+    place = begin + hint[r]
+    if place > begin and citers[place - 1] >= low:
+        place = first_from(citers, begin, place, low)
+    elif place < end and citers[place] < low:
         step = 1
-        while at + step < end and citers[at + step] < low:
-            at += step
+        while place + step < end and citers[place + step] < low:
+            place += step
             step <<= 1
-        at = first_from(citers, at, min(end, at + step), low)
-    hint[r] = at - begin
-    return at
+        place = first_from(citers, place, min(end, place + step), low)
+    hint[r] = place - begin
+    return place
 
 
 @kernel
@@ -172,38 +169,30 @@ def first_from(citers, begin, end, low):
 
 
 @kernel
-def _count(
-    papers,
-    years,
-    ref_indptr,
-    ref_indices,
-    cit_indptr,
-    citers,
-    starts,
-    first_year,
-    window,
-    stamp,
-    state,
-    hint,
-    n_i,
-    n_j,
-    n_k,
-):
-    last = starts.size - 1
+def bounds(walk, p):
+    """First number inside the window of paper `p`, and the first beyond it."""
+    last = walk.starts.size - 1
+    year = walk.years[p] - walk.first_year
+    return walk.starts[year + 1], walk.starts[last if walk.window < 0 else min(last, year + 1 + walk.window)]
+
+
+@kernel
+def count(papers, walk, scratch, n):
+    """Fill the columns `papers` of `n`, int64 (3, N), with n_i, n_j and n_k; `scratch` is from `new_scratch`."""
+    stamp, state, hint = scratch
+    ref_indptr, ref_indices, cit_indptr, citers = walk.ref_indptr, walk.ref_indices, walk.cit_indptr, walk.citers
     begins = np.empty(64, np.int64)
     for k in range(papers.size):
         p = papers[k]
-        year = years[p] - first_year
-        low = starts[year + 1]
-        high = starts[last if window < 0 else min(last, year + 1 + window)]
+        low, high = bounds(walk, p)
         if low == high:
-            n_i[p], n_j[p], n_k[p] = 0, 0, 0
+            n[0, p], n[1, p], n[2, p] = 0, 0, 0
             continue
-        fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint)
+        fetch_ahead(papers, k, walk, hint)
         first, stop = ref_indptr[p], ref_indptr[p + 1]
         if stop - first > begins.size:
             begins = np.empty(2 * (stop - first), np.int64)
-        # Finding all the places first lets the processor wait for many memory reads at once.
+        # Finding all the places first lets the processor wait for many memory reads slot once.
         for e in range(first, stop):
             r = ref_indices[e]
             begins[e - first] = search(citers, cit_indptr[r], cit_indptr[r + 1], low, hint, r)
@@ -214,9 +203,9 @@ def _count(
                 c = citers[i]
                 if c >= high:
                     break
-                at = np.uint32(c - low)  # an unsigned index needs no test for a negative one
-                reached += stamp[at] != mark
-                stamp[at] = mark
+                slot = np.uint32(c - low)  # an unsigned index needs no test for a negative one
+                reached += stamp[slot] != mark
+                stamp[slot] = mark
         both = 0
         alone = 0
         for i in range(cit_indptr[p], cit_indptr[p + 1]):
@@ -228,6 +217,79 @@ def _count(
                     both += 1
                 else:
                     alone += 1
-        n_i[p] = alone
-        n_j[p] = both
-        n_k[p] = reached - both
+        n[0, p], n[1, p], n[2, p] = alone, both, reached - both
+
+
+@kernel
+def count_shared(papers, walk, scratch, least, shared, n):
+    """Add to `n`, int64 (5, N): n_i, n_j, n_k, papers that share slot least `least` references, shared references.
+
+    `shared` is int32 (N,) of any content.
+    """
+    stamp, state, hint = scratch
+    ref_indptr, ref_indices, cit_indptr, citers = walk.ref_indptr, walk.ref_indices, walk.cit_indptr, walk.citers
+    for k in range(papers.size):
+        fetch_ahead(papers, k, walk, hint)
+        p = papers[k]
+        low, high = bounds(walk, p)
+        mark = next_mark(stamp, state, high - low)
+        reached = 0
+        for e in range(ref_indptr[p], ref_indptr[p + 1]):
+            r = ref_indices[e]
+            for i in range(search(citers, cit_indptr[r], cit_indptr[r + 1], low, hint, r), cit_indptr[r + 1]):
+                c = citers[i]
+                if c >= high:
+                    break
+                slot = np.uint32(c - low)
+                if stamp[slot] != mark:
+                    stamp[slot] = mark
+                    shared[slot] = 0
+                    reached += 1
+                shared[slot] += 1
+        for i in range(cit_indptr[p], cit_indptr[p + 1]):
+            c = citers[i]
+            if low <= c < high:
+                slot = np.uint32(c - low)
+                if stamp[slot] == mark:
+                    n[1, p] += 1
+                    n[3, p] += shared[slot] >= least
+                    n[4, p] += shared[slot]
+                else:
+                    n[0, p] += 1
+        n[2, p] = reached - n[1, p]
+
+
+@kernel
+def count_by_year(papers, walk, scratch, n):
+    """Add to `n`, int64 (3, N, window): n_i, n_j and n_k by the year in which a citing paper first counts."""
+    stamp, state, hint = scratch
+    ref_indptr, ref_indices, cit_indptr, citers = walk.ref_indptr, walk.ref_indices, walk.cit_indptr, walk.citers
+    for k in range(papers.size):
+        fetch_ahead(papers, k, walk, hint)
+        p = papers[k]
+        ends = walk.starts[walk.years[p] - walk.first_year + 2 :]  # of the years after publication
+        low, high = bounds(walk, p)
+        mark = next_mark(stamp, state, high - low)
+        for e in range(ref_indptr[p], ref_indptr[p + 1]):
+            r = ref_indices[e]
+            after = 0
+            for i in range(search(citers, cit_indptr[r], cit_indptr[r + 1], low, hint, r), cit_indptr[r + 1]):
+                c = citers[i]
+                if c >= high:
+                    break
+                while c >= ends[after]:
+                    after += 1
+                slot = np.uint32(c - low)
+                n[2, p, after] += stamp[slot] != mark
+                stamp[slot] = mark
+        after = 0
+        for i in range(cit_indptr[p], cit_indptr[p + 1]):
+            c = citers[i]
+            if low <= c < high:
+                while c >= ends[after]:
+                    after += 1
+                if stamp[np.uint32(c - low)] == mark:
+                    n[1, p, after] += 1
+                    n[2, p, after] -= 1
+                else:
+                    n[0, p, after] += 1

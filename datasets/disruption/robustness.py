@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..graph.citation_graph import CitationGraph
 from ..graph.rewiring import SWEEPS, random_state, same_paper, switch
 from ..percentiles import group_percentile, reference_bin
-from .cd_index import cd_index, checked_window, ratio, require_papers
+from .cd_index import cd_index, ratio, require_papers
 
 
 class RewiredCD(NamedTuple):
@@ -49,12 +49,7 @@ def cd_percentile(
     Returns
     -------
     float64 array (N,)
-        In (0, 1), ties counting half; NaN where CD is undefined.
-
-    Raises
-    ------
-    ValueError
-        Arrays of different lengths.
+        See `group_percentile`.
 
     Examples
     --------
@@ -79,13 +74,10 @@ def rewired_cd(
 
     Parameters
     ----------
-    graph : CitationGraph
-    window : int or None
-        See `disruption_counts`.
+    graph, window, threads
+        As in `disruption_counts`.
     samples : int >= 2
     seed : int
-    threads : int, optional
-        The result does not depend on it.
 
     Returns
     -------
@@ -94,7 +86,7 @@ def rewired_cd(
     Raises
     ------
     ValueError
-        Fewer than 2 samples; as `disruption_counts`.
+        Fewer than 2 samples.
 
     Examples
     --------
@@ -181,7 +173,7 @@ def cd_interval(
 
     References
     ----------
-    Efron (1979), "Bootstrap methods: another look at the jackknife", Annals of Statistics 7(1).
+    Efron (1979), "Bootstrap methods: another look i the jackknife", Annals of Statistics 7(1).
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
@@ -191,12 +183,12 @@ def cd_interval(
     kinds, where = np.unique(table, axis=0, return_inverse=True)
     tails = [(1 - level) / 2, (1 + level) / 2]
     bounds = np.full((len(kinds), 2), np.nan)
-    for at, kind in enumerate(kinds):
+    for i, kind in enumerate(kinds):
         total = int(kind.sum())
         if total:
             rng = np.random.default_rng([seed, *kind.tolist()])
             draws = rng.multinomial(total, kind / total, size=samples)
-            bounds[at] = np.quantile((draws[:, 0] - draws[:, 1]) / total, tails)
+            bounds[i] = np.quantile((draws[:, 0] - draws[:, 1]) / total, tails)
     return bounds[where, 0], bounds[where, 1]
 
 
@@ -230,24 +222,9 @@ def coverage(graph: CitationGraph, reference_counts: npt.ArrayLike) -> np.ndarra
         raise ValueError(f"reference_counts has shape {counts.shape} but the graph has {graph.n_papers} papers")
     present = graph.reference_counts
     if (counts < present).any():
-        at = int(np.argmax(counts < present))
+        first = int(np.argmax(counts < present))
         raise ValueError(
-            f"reference_counts[{at}] is {counts[at]} but {present[at]} references of that paper are in the graph"
+            f"reference_counts[{first}] is {counts[first]} but {present[first]} references of that paper are in the "
+            "graph"
         )
     return ratio(present, counts)
-
-
-def citations_in_window(graph: CitationGraph, window: int | None = 5) -> np.ndarray:
-    """Citations of each paper from the years after its own up to `window` later, ``n_i + n_j``; int64 (N,).
-
-    Examples
-    --------
-    >>> graph = CitationGraph.from_edges([1, 2, 3], [0, 0, 0], [1990, 1990, 1993, 1999])
-    >>> citations_in_window(graph)[0].item()
-    1
-    """
-    window = checked_window(window)
-    cited = np.repeat(np.arange(graph.n_papers), graph.citation_counts)
-    after = graph.years[graph.cit_indices].astype(np.int64) - graph.years[cited]
-    inside = (after > 0) if window is None else (after > 0) & (after <= window)
-    return np.bincount(cited[inside], minlength=graph.n_papers).astype(np.int64)

@@ -1,13 +1,15 @@
-"""Relatives of the CD index: mCD, DI without n_k, DI_l, dependence, and the CD index year by year."""
+"""Relatives of the CD index: mCD, DI without n_k, DI_l, dependence, and the CD index year by year.
+
+Parameters and errors that are not stated are those of `disruption_counts`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..graph.citation_graph import CitationGraph
-from ..jit import kernel
 from .cd_index import checked_window, disruption_counts, ratio, require_papers
-from .counting import YearRanks, count_arguments, fetch_ahead, next_mark, search
+from .counting import YearRanks, count_by_year, count_shared
 
 
 def mcd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
@@ -15,20 +17,13 @@ def mcd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | No
 
     Parameters
     ----------
-    graph : CitationGraph
-    window : int or None
-        See `disruption_counts`.
-    threads : int, optional
+    graph, window, threads
+        As in `disruption_counts`.
 
     Returns
     -------
     float64 array (N,)
         NaN where CD is.
-
-    Raises
-    ------
-    ValueError
-        As `disruption_counts`.
 
     Examples
     --------
@@ -55,20 +50,13 @@ def di_nok(graph: CitationGraph, window: int | None = 5, *, threads: int | None 
 
     Parameters
     ----------
-    graph : CitationGraph
-    window : int or None
-        See `disruption_counts`.
-    threads : int, optional
+    graph, window, threads
+        As in `disruption_counts`.
 
     Returns
     -------
     float64 array (N,)
         In [-1, 1]; NaN without citations in the window.
-
-    Raises
-    ------
-    ValueError
-        As `disruption_counts`.
 
     Examples
     --------
@@ -93,11 +81,9 @@ def di_l(graph: CitationGraph, least: int = 5, window: int | None = 5, *, thread
 
     Parameters
     ----------
-    graph : CitationGraph
+    graph, window, threads
+        As in `disruption_counts`.
     least : int >= 1
-    window : int or None
-        See `disruption_counts`.
-    threads : int, optional
 
     Returns
     -------
@@ -107,7 +93,7 @@ def di_l(graph: CitationGraph, least: int = 5, window: int | None = 5, *, thread
     Raises
     ------
     ValueError
-        `least` below 1; as `disruption_counts`.
+        `least` below 1.
 
     Examples
     --------
@@ -140,20 +126,13 @@ def dependence(graph: CitationGraph, window: int | None = 5, *, threads: int | N
 
     Parameters
     ----------
-    graph : CitationGraph
-    window : int or None
-        See `disruption_counts`.
-    threads : int, optional
+    graph, window, threads
+        As in `disruption_counts`.
 
     Returns
     -------
     float64 array (N,)
         At least 0; NaN without citations in the window.
-
-    Raises
-    ------
-    ValueError
-        As `disruption_counts`.
 
     Examples
     --------
@@ -175,9 +154,9 @@ def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None 
 
     Parameters
     ----------
-    graph : CitationGraph
+    graph, threads
+        As in `disruption_counts`.
     years : int >= 1
-    threads : int, optional
 
     Returns
     -------
@@ -187,7 +166,7 @@ def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None 
     Raises
     ------
     ValueError
-        `years` below 1; a graph without papers.
+        `years` below 1.
 
     Examples
     --------
@@ -203,98 +182,22 @@ def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None 
     if span is None:
         raise ValueError("years must be a positive integer, got None; for no window use cd_index(graph, window=None)")
     require_papers(graph)
-    ranks = YearRanks(graph, threads)
-    counts = np.zeros((3, graph.n_papers, span), np.int64)
-    ranks.run(
-        lambda papers, scratch: _count_by_year(papers, *count_arguments(graph, ranks, span), *scratch, counts), span
-    )
+    ranks, counts = YearRanks(graph, threads), np.zeros((3, graph.n_papers, span), np.int64)
+    walk = ranks.walk(span)
+    ranks.run(lambda papers, scratch: count_by_year(papers, walk, scratch, counts), span)
     np.cumsum(counts, axis=2, out=counts)
     return ratio(counts[0] - counts[1], counts.sum(axis=0))
 
 
 def _shared_counts(graph: CitationGraph, least: int, window: int | None, threads: int | None) -> np.ndarray:
-    """n_i, n_j, n_k, papers that share at least `least` references, and shared references; int64 (5, N)."""
+    """See `count_shared`."""
     window = checked_window(window)
     require_papers(graph)
-    ranks = YearRanks(graph, threads)
-    counts = np.zeros((5, graph.n_papers), np.int64)
+    ranks, counts = YearRanks(graph, threads), np.zeros((5, graph.n_papers), np.int64)
+    walk = ranks.walk(window)
 
-    def count(papers: np.ndarray, scratch: tuple[np.ndarray, ...]) -> None:
-        shared = np.empty(graph.n_papers, np.int32)
-        _count_shared(papers, *count_arguments(graph, ranks, window), least, *scratch, shared, counts)
+    def work(papers: np.ndarray, scratch: tuple[np.ndarray, ...]) -> None:
+        count_shared(papers, walk, scratch, least, np.empty(graph.n_papers, np.int32), counts)
 
-    ranks.run(count, window)
+    ranks.run(work, window)
     return counts
-
-
-@kernel
-def _count_shared(
-    papers, years, ref_ptr, refs, cit_ptr, citers, starts, first_year, window, least, stamp, state, hint, shared, n
-):
-    last = starts.size - 1
-    for k in range(papers.size):
-        fetch_ahead(papers, k, ref_ptr, refs, cit_ptr, citers, hint)
-        p = papers[k]
-        year = years[p] - first_year
-        low = starts[year + 1]
-        high = starts[last if window < 0 else min(last, year + 1 + window)]
-        mark = next_mark(stamp, state, high - low)
-        reached = 0
-        for e in range(ref_ptr[p], ref_ptr[p + 1]):
-            r = refs[e]
-            for i in range(search(citers, cit_ptr[r], cit_ptr[r + 1], low, hint, r), cit_ptr[r + 1]):
-                c = citers[i]
-                if c >= high:
-                    break
-                at = np.uint32(c - low)
-                if stamp[at] != mark:
-                    stamp[at] = mark
-                    shared[at] = 0
-                    reached += 1
-                shared[at] += 1
-        for i in range(cit_ptr[p], cit_ptr[p + 1]):
-            c = citers[i]
-            if low <= c < high:
-                at = np.uint32(c - low)
-                if stamp[at] == mark:
-                    n[1, p] += 1
-                    n[3, p] += shared[at] >= least
-                    n[4, p] += shared[at]
-                else:
-                    n[0, p] += 1
-        n[2, p] = reached - n[1, p]
-
-
-@kernel
-def _count_by_year(papers, years, ref_ptr, refs, cit_ptr, citers, starts, first_year, window, stamp, state, hint, n):
-    last = starts.size - 1
-    for k in range(papers.size):
-        fetch_ahead(papers, k, ref_ptr, refs, cit_ptr, citers, hint)
-        p = papers[k]
-        year = years[p] - first_year
-        low = starts[year + 1]
-        high = starts[min(last, year + 1 + window)]
-        mark = next_mark(stamp, state, high - low)
-        for e in range(ref_ptr[p], ref_ptr[p + 1]):
-            r = refs[e]
-            after = 0
-            for i in range(search(citers, cit_ptr[r], cit_ptr[r + 1], low, hint, r), cit_ptr[r + 1]):
-                c = citers[i]
-                if c >= high:
-                    break
-                while c >= starts[year + 2 + after]:
-                    after += 1
-                at = np.uint32(c - low)
-                n[2, p, after] += stamp[at] != mark
-                stamp[at] = mark
-        after = 0
-        for i in range(cit_ptr[p], cit_ptr[p + 1]):
-            c = citers[i]
-            if low <= c < high:
-                while c >= starts[year + 2 + after]:
-                    after += 1
-                if stamp[np.uint32(c - low)] == mark:
-                    n[1, p, after] += 1
-                    n[2, p, after] -= 1
-                else:
-                    n[0, p, after] += 1

@@ -31,18 +31,12 @@ class GraphReport:
 
     Parameters
     ----------
-    edges : int
-        Edges given.
-    kept : int
-        Citations in the graph: edges less unknown, self-citations and duplicates.
-    unknown : int
-        Edges with an end that is not in the graph (position -1). Dropped.
-    self_citations : int
-        Edges from a paper to itself. Dropped.
-    duplicates : int
-        Repeats of an edge. Dropped.
+    edges, kept : int
+        Edges given, and citations in the graph.
+    unknown, self_citations, duplicates : int
+        Edges that were dropped: with an end that is not in the graph (position -1), from a paper to itself, repeated.
     from_the_past : int
-        Citations of a paper of a later year. Kept; no measure here counts them as later citers.
+        Kept citations of a paper of a later year; no measure counts them as later citers.
     left_out : int
         Citations of a paper of a later year that were not given to the graph; see `build.citation_graph`.
     """
@@ -131,7 +125,7 @@ class CitationGraph:
         Parameters
         ----------
         citing, cited : int array-like (E,)
-            Positions of papers; -1 where a paper is unknown. int32 arrays are used as they are, others are converted.
+            Positions of papers; -1 where a paper is unknown.
         years : int array-like (N,)
             Publication years.
         node_ids : sequence (N,), optional
@@ -264,12 +258,8 @@ class CitationGraph:
     def load(cls, directory: str | Path, mmap: bool = True) -> CitationGraph:
         """Read a graph that `save` wrote.
 
-        Parameters
-        ----------
-        directory : path
-        mmap : bool
-            Map the files instead of reading them: processes on a machine share one copy, and a graph may be larger
-            than memory.
+        With `mmap` the files are mapped instead of read: processes on a machine share one copy, and a graph may be
+        larger than memory.
 
         Raises
         ------
@@ -298,7 +288,7 @@ class CitationGraph:
         except FileNotFoundError:
             if header_path.read_text() == text:
                 raise
-            return cls.load(directory, mmap)  # another graph has taken its place in the meantime
+            return cls.load(directory, mmap)  # another graph has replaced this one in the meantime
         graph = cls(**arrays, node_ids=ids, report=GraphReport(**header["report"]))
         if graph.n_papers != header["n_papers"] or graph.n_citations != graph.report.kept:
             raise ValueError(

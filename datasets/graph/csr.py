@@ -14,20 +14,10 @@ MOST_PARTS = 16
 def reference_rows(
     citing: np.ndarray, cited: np.ndarray, n_papers: int, threads: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, int, int]]:
-    """Rows of references, sorted and without repeats, unknown ends (-1) and self-citations.
+    """Rows of references as int64 pointers (N + 1,) and int32 indices, from edges given as int32 arrays (E,).
 
-    Parameters
-    ----------
-    citing, cited : int32 arrays (E,)
-    n_papers : int
-    threads : int, optional
-
-    Returns
-    -------
-    indptr : int64 array (N + 1,)
-    indices : int32 array
-    dropped : (int, int, int)
-        Edges with an unknown end, self-citations, duplicates.
+    Rows are sorted and hold no repeats, unknown ends (-1) or self-citations. The third result counts what was dropped:
+    edges with an unknown end, self-citations, duplicates.
     """
     count = np.zeros(n_papers, np.int64)
     ranges = row_ranges(n_papers, threads)
@@ -68,21 +58,9 @@ def transposed_rows(
 
 
 def check_rows(name: str, indptr: np.ndarray, indices: np.ndarray, years: np.ndarray, *, by_year: bool) -> None:
-    """Refuse rows that a kernel cannot walk safely.
+    """Raise `ValueError` for rows that a kernel cannot walk safely; it names the first row that is out of order.
 
-    Parameters
-    ----------
-    name : str
-        For the message: ``ref`` or ``cit``.
-    indptr, indices : integer arrays (N + 1,), (E,)
-    years : integer array (N,)
-    by_year : bool
-        Whether rows ascend by year and then position, or by position alone.
-
-    Raises
-    ------
-    ValueError
-        Naming the array and the first paper whose row is out of bounds or out of order.
+    Rows ascend by position or, where `by_year` is true, by year and then position. `name` is ``ref`` or ``cit``.
     """
     for array, what in ((indptr, f"{name}_indptr"), (indices, f"{name}_indices"), (years, "years")):
         if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -113,13 +91,13 @@ def bad_row(indptr, indices, years, by_year):
             return p
         last, last_year = -1, -1
         for i in range(first, stop):
-            at = indices[i]
-            if at < 0 or at >= years.size:
+            other = indices[i]
+            if other < 0 or other >= years.size:
                 return p
-            year = years[at] if by_year else 0
-            if year < last_year or (year == last_year and at <= last):
+            year = years[other] if by_year else 0
+            if year < last_year or (year == last_year and other <= last):
                 return p
-            last, last_year = at, year
+            last, last_year = other, year
     return -1
 
 
@@ -129,6 +107,7 @@ def year_order(years: np.ndarray) -> np.ndarray:
 
 
 def pointers(count: np.ndarray) -> np.ndarray:
+    """Where rows of these lengths begin and end; int64 (N + 1,)."""
     indptr = np.zeros(count.size + 1, np.int64)
     np.cumsum(count, out=indptr[1:])
     return indptr

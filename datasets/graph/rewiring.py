@@ -39,6 +39,10 @@ def same_paper(paper: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.nd
 
 @kernel
 def switch(paper, cited, venue, bounds, first, stop, sweeps, state):
+    """Exchange the cited papers of random pairs of slots of a cell, `sweeps` attempts a slot, in place.
+
+    An exchange after which a paper would cite itself, or another paper twice, is not made.
+    """
     for c in range(bounds.size - 1):
         low, size = bounds[c], bounds[c + 1] - bounds[c]
         for _ in range(sweeps * size):

@@ -74,8 +74,8 @@ def last_complete_year(years: np.ndarray) -> int:
     >>> last_complete_year(np.array([2000] * 10 + [2001] * 8 + [2002] * 3 + [2050]))
     2001
     """
-    found, counts = np.unique(years, return_counts=True)
-    return int(found[counts * 2 >= counts.max()].max())
+    distinct, counts = np.unique(years, return_counts=True)
+    return int(distinct[counts * 2 >= counts.max()].max())
 
 
 def content_checks(works: WorksTable, rules: LabelRules) -> list[tuple[str, np.ndarray]]:

@@ -1,5 +1,7 @@
-"""The labels that follow from a citation graph: the one road that `labels`, `build`, the synthetic corpus and `data
-verify` take."""
+"""All labels that follow from a citation graph.
+
+`scisci-gym labels`, every build from a graph, the synthetic corpus and `scisci-gym data verify` call these functions.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ import pyarrow.parquet as pq
 
 from ..disruption.cd_index import disruption_counts, ratio
 from ..graph.citation_graph import CitationGraph
+from ..novelty.atypicality import DEFAULT_SAMPLES, Atypicality, atypicality
+from ..novelty.venue_pairs import checked_venues
 from .citation_impact import citation_percentile
 from .eligibility import LabelRules, first_failures, number_checks
-from .schemes import disruption_labels
+from .schemes import conventionality_score, disruption_labels, half_sample_agreement, novelty_score, sampled_labels
 
 PAPERS = "papers.parquet"
 """Beside a dataset's graph: what the labels were computed from that the graph does not hold."""
+NULL = "shuffle"
+"""Null model of the novelty scores of datasets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +93,70 @@ def graph_labels(
     disruption = disruption_labels(cd, rules, fields=fields, years=graph.years, among=eligible)
     percentiles = None if fields is None else citation_percentile(graph, fields, rules.window, closed_by)
     return GraphLabels(counts, cd, eligible, reasons, disruption, percentiles, closed_by)
+
+
+@dataclass(frozen=True, eq=False)
+class NoveltyScores:
+    """Where the atypicality of the N papers of a graph stands among the papers of their year.
+
+    Parameters
+    ----------
+    novelty, conventionality : float64 (N,)
+        See `novelty_score` and `conventionality_score`.
+    labels : str (N,)
+        "" where undefined or withheld.
+    withheld : bool (N,)
+        See `sampled_labels`.
+    """
+
+    novelty: np.ndarray
+    conventionality: np.ndarray
+    labels: np.ndarray
+    withheld: np.ndarray
+
+    @classmethod
+    def of(cls, result: Atypicality, years: np.ndarray) -> NoveltyScores:
+        """Scores and labels of what `atypicality` returned."""
+        scores = novelty_score(result.z10, years), conventionality_score(result.z_median, years)
+        return cls(*scores, *sampled_labels(result, years))
+
+
+def novelty_of_dataset(
+    graph: CitationGraph, venue_ids: np.ndarray, seed: int = 0
+) -> tuple[NoveltyScores, np.ndarray, dict[str, Any]] | None:
+    """The novelty scores of a dataset; None where fewer than two venues are known.
+
+    Parameters
+    ----------
+    graph : CitationGraph
+    venue_ids : int (N,)
+        Any numbers from 0; -1 where unknown.
+    seed : int
+        Of the null networks.
+
+    Returns
+    -------
+    scores : NoveltyScores
+    venues : int32 (N,)
+        The venues that the scores were computed from, see `checked_venues`.
+    facts : dict
+        For the card: null model, samples and seed, papers with a score, labels that were withheld, and
+        `half_sample_agreement`.
+    """
+    venues = checked_venues(graph, venue_ids).astype(np.int32)
+    if venues.max(initial=-1) < 1:
+        return None
+    result = atypicality(graph, venues, null=NULL, seed=seed)
+    scores = NoveltyScores.of(result, graph.years)
+    facts = {
+        "null": NULL,
+        "samples": DEFAULT_SAMPLES[NULL],
+        "seed": seed,
+        "scored": int((~np.isnan(scores.novelty)).sum()),
+        "withheld": int(scores.withheld.sum()),
+        "agreement": half_sample_agreement(result, graph.years),
+    }
+    return scores, venues, facts
 
 
 def save_papers(

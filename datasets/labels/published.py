@@ -43,14 +43,7 @@ class PublishedScores:
         return novelty_score(self.z10, self.year), conventionality_score(self.z_median, self.year)
 
     def save(self, folder: Path, eligible: np.ndarray, fields: Sequence[str]) -> None:
-        """Write ``published.parquet``, with the field of the papers that can carry a label and null for the others.
-
-        Parameters
-        ----------
-        eligible : int64 (M,)
-            Numbers of works.
-        fields : M strings
-        """
+        """Write ``published.parquet``: the scores and, for the M works that can carry a label, their fields."""
         place = positions_of(self.paper, eligible)
         first = np.zeros(self.paper.size, bool)
         first[np.unique(self.paper, return_index=True)[1]] = True
@@ -87,16 +80,16 @@ def recomputed_scores(
     records = positions_of(np.array([int(paper[1:]) for paper in papers], np.int64), scores.paper)
     return {
         paper: {
-            "cd_index": float(scores.disruption[at]),
-            "novelty_score": float(novelty[at]),
-            "conventionality_score": float(convention[at]),
-            "novelty_label": novelty_labels(novelty[[at]], convention[[at]])[0] or None,
-            "publication_year": int(scores.year[at]),
-            "primary_field": names[at],
-            "disruption_label": str(labels[at]),
+            "cd_index": float(scores.disruption[record]),
+            "novelty_score": float(novelty[record]),
+            "conventionality_score": float(convention[record]),
+            "novelty_label": novelty_labels(novelty[[record]], convention[[record]])[0] or None,
+            "publication_year": int(scores.year[record]),
+            "primary_field": names[record],
+            "disruption_label": str(labels[record]),
             "citation_percentile": None,
             "hit_share": None,
         }
-        for paper, at in zip(papers, records.tolist(), strict=True)
-        if at >= 0
+        for paper, record in zip(papers, records.tolist(), strict=True)
+        if record >= 0
     }, cuts

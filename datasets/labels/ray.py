@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..disruption.cd_index import checked_window, require_papers
-from ..disruption.counting import CHUNK, YearRanks, count_chunk
+from ..disruption.counting import CHUNK, YearRanks, count
 from ..graph.citation_graph import CitationGraph
 from ..novelty.atypicality import Atypicality, atypicality_of_year, checked_request
 
@@ -23,13 +23,7 @@ RETRIES = 10
 
 
 def ray_module() -> ModuleType:
-    """The `ray` package, connected.
-
-    Raises
-    ------
-    ImportError
-        When it is not installed.
-    """
+    """The `ray` package, connected to a cluster; raises `ImportError` where it is not installed."""
     try:
         import ray
     except ImportError as error:
@@ -42,7 +36,7 @@ def ray_module() -> ModuleType:
 def ray_disruption_counts(
     directory: str | Path, window: int | None = 5, *, chunk: int = 64 * CHUNK
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`disruption_counts` of a saved graph, on Ray.
+    """`disruption_counts` of a saved graph, on Ray, with the same result to the last bit.
 
     Parameters
     ----------
@@ -52,17 +46,10 @@ def ray_disruption_counts(
     chunk : int
         Focal papers a task.
 
-    Returns
-    -------
-    n_i, n_j, n_k : int64 arrays (N,)
-        Bit-identical to `disruption_counts`.
-
     Raises
     ------
     ImportError
         Without Ray.
-    ValueError
-        As `disruption_counts`.
     """
     window = checked_window(window)
     graph = CitationGraph.load(directory)
@@ -78,27 +65,7 @@ def ray_disruption_counts(
 def ray_atypicality(
     directory: str | Path, venues: npt.ArrayLike, *, null: str = "shuffle", samples: int | None = None, seed: int = 0
 ) -> Atypicality:
-    """`atypicality` of a saved graph, on Ray, one task a citing year.
-
-    Parameters
-    ----------
-    directory : path
-        As in `ray_disruption_counts`.
-    venues, null, samples, seed
-        As in `atypicality`.
-
-    Returns
-    -------
-    Atypicality
-        Bit-identical to `atypicality`.
-
-    Raises
-    ------
-    ImportError
-        Without Ray.
-    ValueError
-        As `atypicality`.
-    """
+    """`atypicality` of a saved graph, on Ray, one task a citing year, with the same result to the last bit."""
     graph = CitationGraph.load(directory)
     array, samples, years = checked_request(graph, venues, null, samples, seed)
     shared = ray_module().put(array)
@@ -127,7 +94,7 @@ def _count_task(directory: str, window: int | None, low: int, high: int) -> tupl
     graph, ranks = _graph(directory)
     papers = ranks.order[low:high]
     counts = np.zeros((3, graph.n_papers), np.int64)
-    count_chunk(papers, graph, ranks, window, ranks.new_scratch(window), counts)
+    count(papers, ranks.walk(window), ranks.new_scratch(window), counts)
     return papers, counts[:, papers]
 
 

@@ -109,11 +109,6 @@ def sampled_labels(
         "" where undefined or withheld.
     withheld : bool array (N,)
         False where the scores are undefined.
-
-    Raises
-    ------
-    ValueError
-        An unknown scheme.
     """
     if scheme not in ("threshold", "uzzi"):
         raise ValueError(f"scheme must be 'threshold' or 'uzzi', got {scheme!r}")
@@ -138,11 +133,6 @@ def half_sample_agreement(
 
     Two whole samples agree better than two halves do.
 
-    Parameters
-    ----------
-    result : Atypicality
-    years : int array-like (N,)
-
     Returns
     -------
     list of (year, papers, z10, z_median)
@@ -156,10 +146,10 @@ def half_sample_agreement(
     for value, papers in zip(*np.unique(year[scored], return_counts=True), strict=True):
         if papers < 3:
             continue
-        here = scored & (year == value)
-        ranks = [np.stack([group_percentile(half[k, here]) for half in (first, second)]) for k in (0, 1)]
-        both = (float(np.corrcoef(pair)[0, 1]) if np.ptp(pair, axis=1).min() > 0 else None for pair in ranks)
-        agreement.append((int(value), int(papers), *both))
+        of_year = scored & (year == value)
+        ranks = [np.stack([group_percentile(half[k, of_year]) for half in (first, second)]) for k in (0, 1)]
+        correlations = (float(np.corrcoef(pair)[0, 1]) if np.ptp(pair, axis=1).min() > 0 else None for pair in ranks)
+        agreement.append((int(value), int(papers), *correlations))
     return agreement
 
 
@@ -189,11 +179,6 @@ def disruption_labels(
     str array (N,)
         "" where CD is undefined, and under ``quantile`` where fewer than ``rules.min_group`` papers of the field and
         year are compared.
-
-    Raises
-    ------
-    ValueError
-        ``quantile`` without fields and years.
 
     Examples
     --------
@@ -255,8 +240,8 @@ def tertile_cuts(
     group, lows, highs = _tertiles(np.asarray(cd, np.float64), *keys, among, min_group)
     numbers, first = np.unique(group, return_index=True)
     cuts = {
-        (keys[0][at].item(), keys[1][at].item()): (float(lows[number]), float(highs[number]))
-        for number, at in zip(numbers.tolist(), first.tolist(), strict=True)
+        (keys[0][i].item(), keys[1][i].item()): (float(lows[number]), float(highs[number]))
+        for number, i in zip(numbers.tolist(), first.tolist(), strict=True)
         if not np.isnan(lows[number])
     }
     return dict(sorted(cuts.items()))

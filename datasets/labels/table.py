@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.compute import SetLookupOptions, call_function
 
-from ..disruption.cd_index import disruption_counts, ratio
+from ..disruption.cd_index import ratio
 from ..disruption.robustness import cd_interval, cd_percentile, coverage, rewired_cd
 from ..disruption.variants import cd_trajectory, dependence, di_l
 from ..graph.citation_graph import CitationGraph
-from ..novelty.atypicality import atypicality
+from ..novelty.atypicality import Atypicality, atypicality
 from ..novelty.commonness import commonness
 from ..novelty.first_pairs import first_pairs
 from .citation_impact import hit_labels, sleeping_beauty
 from .eligibility import LabelRules
-from .graph_labels import graph_labels
+from .graph_labels import GraphLabels, NoveltyScores, graph_labels
 from .ray import ray_atypicality, ray_disruption_counts
-from .schemes import conventionality_score, novelty_score, sampled_labels
 
 
 def label_table(
@@ -76,73 +75,94 @@ def label_table(
         No graph, bad columns or options, no Ray.
     """
     graph = CitationGraph.load(directory)
-    given = _papers(papers, graph) if papers is not None else {}
+    given = {} if papers is None else _papers(papers, graph)
+    counts = ray_disruption_counts(directory, rules.window) if engine == "ray" else None
+    excluded = [("excluded", given["excluded"])] if "excluded" in given else []
+    columns: dict[str, Any] = {}
     started = time.perf_counter()
 
-    def step(name: str) -> None:
+    def add(step: str, **values: Any) -> None:
         nonlocal started
-        report(name, time.perf_counter() - started)
+        columns.update(values)
+        report(step, time.perf_counter() - started)
         started = time.perf_counter()
 
-    distributed = engine == "ray"
-    window = rules.window
-    counts = ray_disruption_counts(directory, window) if distributed else disruption_counts(graph, window)
-    excluded = [("excluded", given["excluded"])] if "excluded" in given else []
-    found = graph_labels(graph, rules, given.get("field"), excluded=excluded, counts=counts)
-    (n_i, n_j, n_k), cd = counts, found.cd
-    references = graph.reference_counts
-    columns: dict[str, Any] = {
+    labels = graph_labels(graph, rules, given.get("field"), excluded=excluded, counts=counts)
+    add("CD index", **_disruption_columns(graph, labels))
+    add("CD family", **_variant_columns(graph, rules.window, trajectory))
+    if interval:
+        low, high = cd_interval(labels.counts, seed=seed)
+        add("intervals", cd_low=low, cd_high=high)
+    if rewired:
+        add("rewired graphs", cd_z=rewired_cd(graph, rules.window, samples=rewired, seed=seed).z)
+    beauty, awakening = sleeping_beauty(graph)
+    add("Sleeping Beauty", beauty=beauty, awakening=awakening)
+    if "reference_count" in given:
+        columns["coverage"] = coverage(graph, given["reference_count"])
+    if labels.percentiles is not None:
+        add(
+            "percentiles",
+            field=given["field"],
+            cd_percentile=cd_percentile(labels.cd, given["field"], graph.years, graph.reference_counts),
+            citation_percentile=labels.percentiles,
+            hit_label=hit_labels(labels.percentiles),
+        )
+    if "venue" in given:
+        options: dict[str, Any] = {"null": null, "samples": samples, "seed": seed}
+        venues = given["venue"]
+        if engine == "ray":
+            result = ray_atypicality(directory, venues, **options)
+        else:
+            result = atypicality(graph, venues, **options)
+        add("atypicality", **_novelty_columns(result, graph.years))
+        novelty, new_pairs = first_pairs(graph, venues)
+        add(
+            "commonness and first pairs",
+            commonness_novelty=commonness(graph, venues),
+            first_pair_novelty=novelty,
+            first_pairs=new_pairs,
+        )
+    return pa.table(columns)
+
+
+def _disruption_columns(graph: CitationGraph, labels: GraphLabels) -> dict[str, Any]:
+    n_i, n_j, n_k = labels.counts
+    return {
         "id": np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids,
         "year": graph.years,
-        "references": references,
+        "references": graph.reference_counts,
         "citations": graph.citation_counts,
         "citations_in_window": n_i + n_j,
         "n_i": n_i,
         "n_j": n_j,
         "n_k": n_k,
-        "cd": cd,
-        "mcd": cd * (n_i + n_j),
+        "cd": labels.cd,
+        "mcd": labels.cd * (n_i + n_j),
         "di_nok": ratio(n_i - n_j, n_i + n_j),
-        "eligible": found.eligible,
-        "disruption_label": found.disruption,
+        "eligible": labels.eligible,
+        "disruption_label": labels.disruption,
     }
-    step("CD index")
-    columns["di_5"] = di_l(graph, 5, window)
-    columns["dependence"] = dependence(graph, window)
+
+
+def _variant_columns(graph: CitationGraph, window: int, trajectory: int) -> dict[str, np.ndarray]:
+    columns = {"di_5": di_l(graph, 5, window), "dependence": dependence(graph, window)}
     if trajectory:
-        for year, values in enumerate(cd_trajectory(graph, trajectory).T, start=1):
-            columns[f"cd_{year}"] = values
-    step("CD family")
-    if interval:
-        columns["cd_low"], columns["cd_high"] = cd_interval((n_i, n_j, n_k), seed=seed)
-        step("intervals")
-    if rewired:
-        columns["cd_z"] = rewired_cd(graph, window, samples=rewired, seed=seed).z
-        step("rewired graphs")
-    columns["beauty"], columns["awakening"] = sleeping_beauty(graph)
-    step("Sleeping Beauty")
-    if "reference_count" in given:
-        columns["coverage"] = coverage(graph, given["reference_count"])
-    if found.percentiles is not None:
-        field = given["field"]
-        columns["field"] = field
-        columns["cd_percentile"] = cd_percentile(cd, field, graph.years, references)
-        columns["citation_percentile"] = found.percentiles
-        columns["hit_label"] = hit_labels(found.percentiles)
-        step("percentiles")
-    if "venue" in given:
-        venues, options = given["venue"], {"null": null, "samples": samples, "seed": seed}
-        result = ray_atypicality(directory, venues, **options) if distributed else atypicality(graph, venues, **options)
-        columns |= {"z10": result.z10, "z_median": result.z_median}
-        columns |= {"venue_pairs": result.n_pairs, "venue_pairs_left_out": result.n_left_out}
-        columns["novelty_score"] = novelty_score(result.z10, graph.years)
-        columns["conventionality_score"] = conventionality_score(result.z_median, graph.years)
-        columns["novelty_label"], columns["novelty_withheld"] = sampled_labels(result, graph.years)
-        step("atypicality")
-        columns["commonness_novelty"] = commonness(graph, venues)
-        columns["first_pair_novelty"], columns["first_pairs"] = first_pairs(graph, venues)
-        step("commonness and first pairs")
-    return pa.table(columns)
+        columns |= {f"cd_{year}": cd for year, cd in enumerate(cd_trajectory(graph, trajectory).T, start=1)}
+    return columns
+
+
+def _novelty_columns(result: Atypicality, years: np.ndarray) -> dict[str, np.ndarray]:
+    scores = NoveltyScores.of(result, years)
+    return {
+        "z10": result.z10,
+        "z_median": result.z_median,
+        "venue_pairs": result.n_pairs,
+        "venue_pairs_left_out": result.n_left_out,
+        "novelty_score": scores.novelty,
+        "conventionality_score": scores.conventionality,
+        "novelty_label": scores.labels,
+        "novelty_withheld": scores.withheld,
+    }
 
 
 def _papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
@@ -154,11 +174,11 @@ def _papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
         raise ValueError(f"{path} has none of the columns {', '.join(fillers)}, only {table.column_names}")
     if "id" in table.column_names:
         ids = np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids
-        places = pc.call_function("index_in", [pa.array(ids)], pc.SetLookupOptions(table["id"].combine_chunks()))
-        if places.null_count:
-            missing = ids[int(np.argmax(np.asarray(places.is_null())))].item()
-            raise ValueError(f"{path} has no row for paper {missing!r} and {places.null_count - 1} others of the graph")
-        table = table.select(wanted).take(places)
+        rows = call_function("index_in", [pa.array(ids)], SetLookupOptions(table["id"].combine_chunks()))
+        if rows.null_count:
+            missing = ids[int(np.argmax(np.asarray(rows.is_null())))].item()
+            raise ValueError(f"{path} has no row for paper {missing!r} and {rows.null_count - 1} others of the graph")
+        table = table.select(wanted).take(rows)
     elif table.num_rows != graph.n_papers:
         raise ValueError(
             f"{path} has {table.num_rows} rows and no column 'id', but the graph has {graph.n_papers} papers"

@@ -134,13 +134,13 @@ def atypicality(
     McCarthy (1969), "Pseudo-replication: half samples", Review of the International Statistical Institute 37(3).
     """
     venues, samples, years = checked_request(graph, venues, null, samples, seed)
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    results: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def one_year(year: int, papers: np.ndarray) -> None:
-        found.append((papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed)))
+        results.append((papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed)))
 
     run_chunks(one_year, years, threads)
-    return Atypicality.of_years(graph.n_papers, found)
+    return Atypicality.of_years(graph.n_papers, results)
 
 
 def checked_request(
@@ -223,17 +223,17 @@ def pair_percentiles(indptr, venue, row, columns, scores, levels, out, n):
                 places[size] = low
                 size += 1
         for r in range(scores.shape[0]):
-            found = 0
+            defined = 0
             for i in range(size):
                 score = scores[r, places[i]]
                 if score == score:
-                    values[found] = score
-                    found += 1
-            n[r, 0, k] = found
-            n[r, 1, k] = size - found
-            if found:
+                    values[defined] = score
+                    defined += 1
+            n[r, 0, k] = defined
+            n[r, 1, k] = size - defined
+            if defined:
                 for level in range(levels.size):
-                    out[r, level, k] = _percentile(values, found, levels[level])
+                    out[r, level, k] = _percentile(values, defined, levels[level])
 
 
 @kernel

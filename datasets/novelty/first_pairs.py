@@ -198,7 +198,7 @@ def _add_new(papers, indptr, venue, n_venues, keys, weight, novelty, n_new):
         for a in range(own.size):
             for b in range(a + 1, own.size):
                 key = own[a] * n_venues + own[b]
-                at = np.searchsorted(keys, key)
-                if at < keys.size and keys[at] == key:
-                    novelty[papers[k]] += weight[at]
+                i = np.searchsorted(keys, key)
+                if i < keys.size and keys[i] == key:
+                    novelty[papers[k]] += weight[i]
                     n_new[papers[k]] += 1

@@ -56,8 +56,8 @@ def null_sums(
     paper_ends(slots.indptr, ends)
     for sample, network in enumerate(null_networks(slots, null, samples, seed, year)):
         sort_and_bucket(slots.indptr, network, ordered, heads, bucket)
-        at = group[sample]
-        rows = (pairs.indptr, pairs.columns, sample == 0, first, total[at], squares[at])
+        g = group[sample]
+        rows = (pairs.indptr, pairs.columns, sample == 0, first, total[g], squares[g])
         _add_counts(ordered, ends, heads, bucket, dense, *rows)
     return NullSums(first, total, squares, np.bincount(group, minlength=groups))
 
@@ -65,13 +65,8 @@ def null_sums(
 def null_networks(slots: YearSlots, null: str, samples: int, seed: int, year: int):
     """Yield the venue of every slot in each null network; int32 array (M,), overwritten by the next.
 
-    Parameters
-    ----------
-    slots : YearSlots
-    null : {"shuffle", "switch"}
-        ``shuffle`` permutes venues inside a cell. ``switch`` exchanges the cited papers of two references of a cell,
-        unless a paper would then cite itself or another twice; it keeps how often each paper is cited.
-    samples, seed, year : int
+    ``shuffle`` permutes venues inside a cell. ``switch`` exchanges the cited papers of two references of a cell, unless
+    a paper would then cite itself or another twice; it keeps how often each paper is cited.
     """
     by_cell = np.argsort(slots.cell, kind="stable").astype(np.int32)
     bounds = np.searchsorted(slots.cell[by_cell], np.arange(slots.cells.size + 1))

@@ -60,10 +60,10 @@ class VenuePairs:
 
 
 def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
-    """Venues of the papers of a graph, numbered from 0 in the order of the caller's numbers, whatever those are.
+    """Venues of the papers of a graph, numbered from 0 in the order of the caller's numbers.
 
-    Every function here that takes venues takes them through this one: arrays and keys are sized by the number of
-    venues, and an OpenAlex source id such as 4306400194 is no such number.
+    Every measure of novelty calls this first: its arrays are sized by the number of venues, and an OpenAlex source id
+    such as 4306400194 is no such number.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
     Returns
     -------
     int64 array (N,)
-        In [0, V) for V different venues; -1 where unknown.
+        Below the number of different venues; -1 where unknown.
 
     Raises
     ------
@@ -95,21 +95,14 @@ def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"venues must be integers (-1 = unknown), got {array.dtype}; number the venue names first")
     if array.size and array.min() < -1:
-        at = int(np.argmax(array < -1))
-        raise ValueError(f"venues[{at}] is {array[at]}; venues are numbered from 0, and -1 means unknown")
+        first = int(np.argmax(array < -1))
+        raise ValueError(f"venues[{first}] is {array[first]}; venues are numbered from 0, and -1 means unknown")
     known, codes = np.unique(array, return_inverse=True)
     return codes.astype(np.int64) - int(known[:1].tolist() == [-1])
 
 
 def year_slots(graph: CitationGraph, venues: np.ndarray, papers: np.ndarray) -> YearSlots:
-    """Collect the slots of `papers`, all of one year.
-
-    Parameters
-    ----------
-    graph : CitationGraph
-    venues : int64 array (N,)
-        -1 where unknown.
-    papers : int32 array (P,)
+    """Collect the slots of `papers`, int32 (P,), which are all of one year; `venues` is from `checked_venues`.
 
     Examples
     --------
@@ -225,22 +218,22 @@ def sort_and_bucket(indptr, venue, ordered, heads, bucket):
 @kernel
 def _pair_rows(ordered, ends, heads, bucket, dense, touched, indptr, columns, counts, fill):
     for v in range(heads.size - 1):
-        found = 0
+        size = 0
         for b in range(heads[v], heads[v + 1]):
             s = bucket[b]
             for i in range(s + 1, ends[s]):
                 other = ordered[i]
                 if dense[other] == 0:
-                    touched[found] = other
-                    found += 1
+                    touched[size] = other
+                    size += 1
                 dense[other] += 1
         if fill:
-            row = touched[:found]
+            row = touched[:size]
             row.sort()
-            for i in range(found):
+            for i in range(size):
                 columns[indptr[v] + i] = row[i]
                 counts[indptr[v] + i] = dense[row[i]]
         else:
-            indptr[v + 1] = found
-        for i in range(found):
+            indptr[v + 1] = size
+        for i in range(size):
             dense[touched[i]] = 0

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.disruption import cd_index, disruption_counts
-from scisci_gym.datasets.disruption.counting import YearRanks, count_chunk
+from scisci_gym.datasets.disruption.counting import YearRanks, count
 from scisci_gym.datasets.disruption.variants import cd_trajectory, dependence, di_l, di_nok, mcd_index
 from scisci_gym.datasets.graph import CitationGraph
 
@@ -145,7 +145,7 @@ def test_marks_that_run_out_change_nothing(dtype):
     stamp[:] = np.random.default_rng(0).integers(1, given + 1, graph.n_papers)
     state[:] = given, graph.n_papers
     counts = np.zeros((3, graph.n_papers), np.int64)
-    count_chunk(ranks.order, graph, ranks, 5, scratch, counts)
+    count(ranks.order, ranks.walk(5), scratch, counts)
     assert np.array_equal(counts, disruption_counts(graph))
 
 
@@ -155,7 +155,7 @@ def test_the_order_of_the_pieces_changes_nothing():
     scratch = ranks.new_scratch(5)
     counts = np.zeros((3, graph.n_papers), np.int64)
     for papers in np.array_split(ranks.order, 40)[::-1]:  # hints from later years
-        count_chunk(papers, graph, ranks, 5, scratch, counts)
+        count(papers, ranks.walk(5), scratch, counts)
     assert np.array_equal(counts, disruption_counts(graph))
 
 
