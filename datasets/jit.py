@@ -14,9 +14,8 @@ from itertools import islice
 from typing import Any
 
 import numba
-from llvmlite import ir
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from .compat import NO_PLACE_FOR_CACHE
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,32 +28,9 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         return numba.njit(nogil=True, cache=True)(function)
     except RuntimeError as error:
-        if "cannot cache function" not in str(error):
+        if NO_PLACE_FOR_CACHE not in str(error):
             raise
         return numba.njit(nogil=True)(function)
-
-
-def _prefetch(context, array, index):
-    """In a kernel: start to read ``array[index]`` into the processor's cache, without waiting for it.
-
-    A hint only. An index outside the array does no harm.
-    """
-
-    def generate(context, builder, signature, arguments):
-        array_type, index_type = signature.args
-        data = context.make_array(array_type)(context, builder, arguments[0]).data
-        place = context.cast(builder, arguments[1], index_type, numba.types.intp)
-        byte, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        shape = ir.FunctionType(ir.VoidType(), [byte, i32, i32, i32])
-        hint = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch")
-        # For reading (0), to be kept in every cache (3), data rather than code (1).
-        builder.call(hint, [builder.bitcast(builder.gep(data, [place]), byte), i32(0), i32(3), i32(1)])
-        return context.get_dummy_value()
-
-    return numba.types.void(array, index), generate
-
-
-prefetch: Callable[..., Any] = intrinsic(_prefetch)
 
 
 def thread_count(threads: int | None = None) -> int:
@@ -81,19 +57,15 @@ def run_chunks(
     work: Callable[..., object],
     chunks: Iterable[tuple[Any, ...]],
     threads: int | None = None,
-    done: Callable[[int], object] | None = None,
 ) -> None:
     """Call ``work(*chunk)`` for every chunk, as many at a time as there are threads; see `thread_count`.
 
-    An exception in `work`, which usually is a kernel, stops the run and is raised here. `done` is called with 1 after
-    every finished chunk (a progress bar).
+    An exception in `work`, which usually is a kernel, stops the run and is raised here.
     """
     count = thread_count(threads)
     if count == 1:
         for chunk in chunks:
             work(*chunk)
-            if done is not None:
-                done(1)
         return
     source = iter(chunks)
     with ThreadPoolExecutor(count) as pool:
@@ -102,6 +74,4 @@ def run_chunks(
             finished, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in finished:
                 future.result()
-                if done is not None:
-                    done(1)
             pending |= {pool.submit(work, *chunk) for chunk in islice(source, len(finished))}

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compat import prefetch
 from ..graph.citation_graph import CitationGraph
 from ..graph.csr import year_order
-from ..jit import kernel, prefetch, run_chunks, thread_count
+from ..jit import kernel, run_chunks, thread_count
 
 CHUNK = 4096
 # Stamps of one byte stay in the processor's cache longest, but are wiped every 255 papers: too often for long windows.
