@@ -1,11 +1,22 @@
-"""Progress bars over bytes read, with works a second."""
+"""Progress bars of all commands that read or fetch data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 
@@ -26,5 +37,20 @@ def reading_bar(
 
         def advance(read: int, works: int) -> None:
             bar.update(task, advance=read, works=bar.tasks[task].fields["works"] + works)
+
+        yield advance
+
+
+@contextmanager
+def step_bars(shown: bool = True) -> Iterator[Callable[[str, int, int], None]]:
+    """One progress bar for each step; yields a function to call with (step, done since the last call, expected)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, disable=not shown, transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def advance(step: str, done: int, expected: int) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=expected)
+            bar.update(tasks[step], advance=done, total=expected)
 
         yield advance

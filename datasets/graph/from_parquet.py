@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.dataset as arrow
 
 from ..positions import positions_of
+from ..progress import step_bars
 from .checks import checked_years
 from .citation_graph import CitationGraph, GraphFiles, GraphReport
 from .csr import compact_rows, count_cited, count_rows, pointers, scatter_citing, scatter_rows, sort_rows
@@ -76,7 +77,7 @@ def build_graph(
         # The years come first: by them a later run finds what this one leaves behind if it is killed.
         np.save(files.path("years"), years)
         np.save(files.path("node_ids"), names)
-        with _progress(progress) as advance:
+        with step_bars(progress) as advance:
             counts, tally = _write_ends(source, (citing_column, cited_column), names, ends, advance)
             _write_references(files, ends, counts, memory, advance)
             past = _write_citers(files, years, memory, advance)
@@ -238,21 +239,3 @@ def _removed(paths: tuple[Path, Path]) -> Iterator[None]:
     finally:
         for path in paths:
             path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _progress(show: bool) -> Iterator[Advance]:
-    if not show:
-        yield lambda stage, done, total: None
-        return
-    from rich.progress import Progress
-
-    with Progress() as bar:
-        tasks: dict[str, Any] = {}
-
-        def advance(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.advance(tasks[stage], done)
-
-        yield advance

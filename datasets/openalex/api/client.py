@@ -2,9 +2,9 @@
 
 pyalex builds the queries and signs the requests. Four things are done here instead of there:
 
-- it retries nothing by default, and mounts its retries for ``https://`` only: `Connection` asks again, by own rules;
-- its paginator stops at 10,000 results without a word (``n_max``): `pages` goes on to a null ``next_cursor``;
-- it drops the headers that say what a call cost and what is left of the day's budget: `Connection` keeps them;
+- pyalex retries nothing by default, and only over ``https://``: `Connection` retries by the rules of `errors`;
+- its paginator silently stops at 10,000 results (``n_max``): `pages` goes on until ``next_cursor`` is null;
+- it drops the headers that give the cost of a call and the rest of the day's budget: `Connection` reads them;
 - it always calls api.openalex.org: `Connection` takes another base address, for tests and mirrors.
 """
 
@@ -21,11 +21,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-import pyalex
 import requests
-from pyalex.api import AlexConfig, OpenAlexAuth, OpenAlexResponseList
 
 from ...errors import BadInput
+from .compat import Source, Works, key_header
 from .errors import FINAL, Refusal, Refused, Stopped, refusal, until_midnight
 from .response_cache import PageStore
 
@@ -33,7 +32,6 @@ BASE_URL = "https://api.openalex.org"
 PER_PAGE = 100
 TRIES = 3
 MAX_IDS = 100
-LIST_USD, SEARCH_USD = 0.0001, 0.001
 NOT_THERE = b'{"not_found":true}'
 """What is kept for a single work that does not exist, so that it is not looked for again."""
 DAILY_USD = {True: 1.0, False: 0.1}
@@ -58,7 +56,7 @@ def api_key() -> str | None:
 
 @dataclass
 class Spending:
-    """What a run has asked for and paid.
+    """What a run has requested and paid.
 
     Parameters
     ----------
@@ -82,7 +80,7 @@ class Spending:
 
 
 class Connection:
-    """Asks for pages one at a time, waits when the API says so, and keeps every page before the next is asked for.
+    """Fetches pages one at a time, waits when the API asks for it, and stores each page before it fetches the next.
 
     Parameters
     ----------
@@ -119,7 +117,7 @@ class Connection:
         self.budget_usd, self.patience, self.attempts, self.backoff = budget_usd, patience, attempts, backoff
         self.spending = Spending()
         self._sleep = sleep
-        self._auth = OpenAlexAuth(AlexConfig({**pyalex.config, "api_key": key, "email": None}))
+        self._auth = key_header(key)
         self._session = requests.Session()
 
     def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
@@ -248,34 +246,14 @@ class Page:
     count: int
 
 
-class Works(pyalex.Works):
-    """pyalex's query builder over a `Connection`. (pyalex takes the path of an address from the name of the class.)
-
-    `asked` are the addresses it has sent so far; while `again` is true, it takes no answer from disk.
-    """
-
-    def __init__(self, connection: Connection | StoredPages, params: Any = None):
-        super().__init__(params)
-        self.connection, self.again = connection, False
-        self.asked: dict[str, None] = {}
-
-    def _get_from_url(self, url: str, session: Any = None) -> Any:
-        price = 0.0 if isinstance(self.params, str) else SEARCH_USD if _is_search(self.params) else LIST_USD
-        self.asked[url] = None
-        answer = self.connection.json(url, price, again=self.again)
-        if "results" not in answer:
-            return self.resource_class(answer)
-        return OpenAlexResponseList(answer["results"], answer["meta"], self.resource_class)
-
-
 def pages(works: Works, *, again: bool = False) -> Iterator[Page]:
-    """All pages of a query, each work once, to a null ``next_cursor``.
+    """All pages of a query, each work once, until ``next_cursor`` is null.
 
-    A last page that is not full and completes the count is enough, which saves one paid request a query. A page that
-    has works of a page before, is cut off before the query's count is reached, or leads back to a page before is asked
-    for again, up to `TRIES` times. What is wrong then too is taken as it is: whether the works that came are all that
-    the count promises is for the caller to see. Two pages in a row without a new work end the query, so that no series
-    of cursors goes on for ever.
+    A page that is not full and completes the count is the last one; this saves one paid request for each query. A page
+    is requested again, up to `TRIES` times, if it repeats works of an earlier page, is not full although works are
+    missing, or has the cursor of an earlier page. If the last try is wrong too, it is used as it is, and the caller
+    compares the number of works with the count. Two pages in a row without a new work end the query, so that every
+    series of cursors ends.
     """
     cursor, seen, cursors, without_news = "*", set(), set(), 0
     while cursor and cursor not in cursors and without_news < 2:
@@ -310,15 +288,11 @@ def _identity(work: Any) -> Any:
     return identifier if isinstance(identifier, str) else orjson.dumps(work)
 
 
-def single(connection: Connection | StoredPages, identifier: str) -> dict[str, Any] | None:
+def single(source: Source, identifier: str) -> dict[str, Any] | None:
     """One work by ``W...`` or ``doi:...``, which costs nothing; a merged work gives the one it went into (301), a work
     that does not exist gives None."""
-    found: Any = Works(connection)[identifier]
+    found: Any = Works(source)[identifier]
     return None if found == orjson.loads(NOT_THERE) else found
-
-
-def _is_search(params: Any) -> bool:
-    return isinstance(params, dict) and ("search" in params or any(".search" in k for k in params.get("filter") or {}))
 
 
 def _without_host(url: str) -> str:

@@ -1,4 +1,4 @@
-"""What collecting papers from the OpenAlex API will take, said before anything is sent."""
+"""How many requests it takes to collect papers from the OpenAlex API, and what they cost, before any is sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..record import short_id
-from .client import LIST_USD, MAX_IDS, PER_PAGE, SEARCH_USD
+from .client import MAX_IDS, PER_PAGE
+from .compat import LIST_USD, SEARCH_USD
 from .neighbourhood import Collected, Wanted, citing_batches
 
 REFERENCES = 33
@@ -17,7 +18,7 @@ CITING_A_YEAR = (3, 79)
 
 @dataclass(frozen=True)
 class Step:
-    """One step: how many requests, at least and at most expected, the price of one, and what the numbers rest on."""
+    """One step of a plan: the least and the most requests expected, the price of one, and the basis of the estimate."""
 
     name: str
     low: int
@@ -27,7 +28,7 @@ class Step:
 
 
 def first_plan(wanted: Wanted) -> list[Step]:
-    """The plan before anything is known but the wish."""
+    """The plan before the first request."""
     steps = []
     focal = wanted.max_focal if wanted.query is not None else min(wanted.max_focal, len(wanted.seeds))
     if wanted.query is not None:
@@ -35,22 +36,22 @@ def first_plan(wanted: Wanted) -> list[Step]:
     if wanted.seeds:
         ids = sum(short_id(seed) is not None for seed in wanted.seeds)
         batches = _pages(ids) + _pages(len(wanted.seeds) - ids)
-        steps.append(Step("seeds", batches, batches, LIST_USD, "100 a request"))
+        steps.append(Step("seeds", batches, batches, LIST_USD, "100 in a request"))
     references = _pages(focal * REFERENCES)
-    steps.append(Step("references", 0, references, LIST_USD, f"{REFERENCES} references a paper, none shared"))
+    steps.append(Step("references", 0, references, LIST_USD, f"{REFERENCES} references for each paper, none shared"))
     asked = focal * (1 + REFERENCES)
     low, high = (_pages(asked) + _pages(asked * a_year * wanted.window) for a_year in CITING_A_YEAR)
-    basis = f"{CITING_A_YEAR[0]} (median) to {CITING_A_YEAR[1]} (mean) citing works a year, {wanted.window} years"
+    basis = f"{CITING_A_YEAR[0]} (median) to {CITING_A_YEAR[1]} (mean) citing works in each of {wanted.window} years"
     steps.append(Step("citing works", low, high, LIST_USD, basis))
     return steps
 
 
 def second_plan(wanted: Wanted, collected: Collected) -> list[Step]:
-    """The plan for the citing works, once it is known whom they cite and how often those are cited in all."""
+    """The plan for the citing works, when the focal papers and their references are known."""
     batches = citing_batches(wanted, collected)
     most = sum(1 + sum(collected.rows[work]["cited_by_count"] for work in ids) // PER_PAGE for ids, _, _ in batches)
     works = sum(len(ids) for ids, _, _ in batches)
-    return [Step("citing works", len(batches), most, LIST_USD, f"all citations of {works:,} works so far")]
+    return [Step("citing works", len(batches), most, LIST_USD, f"all citations of {works:,} works until today")]
 
 
 def cost(steps: Sequence[Step]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What an OpenAlex answer other than 200 means, and whether to wait, to stop for now, or to give up."""
+"""What an OpenAlex answer with another status than 200 means: wait, stop for now, or give up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FINAL = frozenset({"paid", "bad_request", "bad_key", "not_found"})
 
 
 class Stopped(Exception):
-    """The API does not answer for now. Nothing that was fetched is lost; the same command goes on from there."""
+    """The API does not answer for now. Every page fetched is kept, and the same command continues from there."""
 
 
 class Refused(BadInput):

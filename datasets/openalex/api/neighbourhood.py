@@ -20,12 +20,13 @@ from ...errors import BadInput
 from ..merged_ids import RetiredIds
 from ..record import WORKS_SCHEMA, UnusableWork, normalised_doi, short_id, work_row
 from ..works_table import WorksTable
-from .client import MAX_IDS, Connection, StoredPages, Works, pages, single, whole_answer
+from .client import MAX_IDS, pages, single, whole_answer
+from .compat import Source, Works
 
 NARROW = ["id", "publication_year", "referenced_works", "updated_date", "is_xpac"]
 REFERENCE = [*NARROW, "doi", "title", "publication_date", "language", "type", "primary_location", "cited_by_count"]
 FOCAL = [*REFERENCE, "is_retracted", "is_paratext", "primary_topic", "authorships", "abstract_inverted_index"]
-# What goes between the steps and the person who waits: (step, requests made, requests expected).
+# Shows progress: (step, requests made since the last call, requests expected).
 Report = Callable[[str, int, int], object]
 
 
@@ -108,15 +109,15 @@ class Collected:
 
 
 def read_seeds(file: Path) -> tuple[str, ...]:
-    """Ids (``W...`` or addresses) and DOIs from a text file, one a line; blank lines and ``#`` comments are skipped.
+    """Ids (``W...`` or addresses) and DOIs from a text file, one on each line, without blank lines and ``#`` comments.
 
     Raises
     ------
     BadInput
-        A file that is missing or empty, or a line that is neither, by number.
+        If the file is missing or empty, or a line holds neither an id nor a DOI.
     """
     if not file.is_file():
-        raise BadInput(f"no file {file}; give a text file with one OpenAlex id or DOI a line")
+        raise BadInput(f"no file {file}; give a text file with one OpenAlex id or DOI on each line")
     seeds = []
     for number, line in enumerate(file.read_text().splitlines(), 1):
         seed = line.split("#")[0].strip()
@@ -133,7 +134,7 @@ def read_seeds(file: Path) -> tuple[str, ...]:
 
 def collect(
     wanted: Wanted,
-    connection: Connection | StoredPages,
+    source: Source,
     report: Report = lambda *_: None,
     report_plan: Callable[[Collected], object] = lambda _: None,
 ) -> Collected:
@@ -142,26 +143,27 @@ def collect(
     Parameters
     ----------
     wanted : Wanted
-    connection : Connection
+    source : Source
+        A `Connection`, or `StoredPages`.
     report : callable, optional
-        Called after every batch with (step, batches done, batches expected).
+        Called after every batch with (step, 1, batches expected).
     report_plan : callable, optional
-        Called with what there is when it is known which works to ask for their citing works.
+        Called before the citing works are fetched, with what was collected so far.
 
     Raises
     ------
     Stopped, Refused
-        See `openalex.Connection`. Everything fetched is kept; calling this again goes on from there.
+        See `client.Connection`. Every page fetched is kept, and a second call continues from there.
     BadInput
         If there is no focal paper.
     """
     result = Collected()
-    _focal(wanted, connection, result, report)
+    _focal(wanted, source, result, report)
     if not result.focal:
         raise BadInput(f"OpenAlex has no usable work for {wanted}; {dict(result.dropped) or 'the answer is empty'}")
-    _references(connection, result, report)
+    _references(source, result, report)
     report_plan(result)
-    _citing(wanted, connection, result, report)
+    _citing(wanted, source, result, report)
     whole = len(result.focal) - len(result.cut_short)
     result.facts["focal"] |= {"whole": whole, "share_whole": floored(whole / len(result.focal))}
     return result
@@ -189,47 +191,45 @@ def citing_batches(wanted: Wanted, result: Collected) -> list[tuple[list[int], i
     return [(ids, min(span[work][0] for work in ids), max(span[work][1] for work in ids)) for ids in batches]
 
 
-def _focal(wanted: Wanted, connection: Connection | StoredPages, result: Collected, report: Report) -> None:
+def _focal(wanted: Wanted, source: Source, result: Collected, report: Report) -> None:
     years = _years(wanted.from_year, wanted.to_year)
     asked, found = 0, 0
     if wanted.query is not None:
-        query = Works(connection).filter(**years, has_abstract=True).select(FOCAL)
+        query = Works(source).filter(**years, has_abstract=True).select(FOCAL)
         query.filter(**{"title_and_abstract.search": wanted.query.strip()})
         for page in pages(query):
             asked = max(asked, min(page.count, wanted.max_focal))
             for work in page.works[: wanted.max_focal - found]:
                 found += 1
                 _add_focal(result, work, wanted)
-            report("focal papers", -(-found // MAX_IDS), -(-asked // MAX_IDS))
+            report("focal papers", 1, -(-asked // MAX_IDS))
             if found >= wanted.max_focal:
                 break
         if found < asked:
-            connection.forget(query.asked)
+            source.forget(query.sent)
     seeds = wanted.seeds[: max(0, wanted.max_focal - found)]
-    for work in _seeds(seeds, connection, result, report):
+    for work in _seeds(seeds, source, result, report):
         found += 1
         _add_focal(result, work, wanted)
     result.facts["focal"] = {"asked": asked + len(seeds), "found": found, "used": len(result.focal)}
 
 
-def _seeds(
-    seeds: Sequence[str], connection: Connection | StoredPages, result: Collected, report: Report
-) -> Iterator[Any]:
+def _seeds(seeds: Sequence[str], source: Source, result: Collected, report: Report) -> Iterator[Any]:
     ids = [seed for seed in seeds if short_id(seed) is not None]
     dois = [seed for seed in seeds if short_id(seed) is None]
     # In a filter a comma or a bar would end the value.
     plain = [doi for doi in dois if not re.search(r"[,|!]", doi)]
     batches = [("openalex", batch) for batch in _hundreds(ids)] + [("doi", batch) for batch in _hundreds(plain)]
     seen: set[str] = set()
-    for at, (name, batch) in enumerate(batches, 1):
-        for page in pages(Works(connection).filter(**{name: "|".join(batch)}).select(FOCAL)):
+    for name, batch in batches:
+        for page in pages(Works(source).filter(**{name: "|".join(batch)}).select(FOCAL)):
             for work in page.works:
                 seen |= {f"W{short_id(work['id'])}", normalised_doi(work.get("doi"))}
                 yield work
-        report("seeds", at, len(batches))
+        report("seeds", 1, len(batches))
     for seed in seeds:
         if seed not in seen:
-            work = single(connection, seed if short_id(seed) is not None else f"doi:{seed}")
+            work = single(source, seed if short_id(seed) is not None else f"doi:{seed}")
             if work is None:
                 result.unusable[seed] = "not_found"
                 continue
@@ -247,23 +247,23 @@ def _add_focal(result: Collected, work: dict[str, Any], wanted: Wanted) -> None:
         result.focal.add(row["work_id"])
 
 
-def _references(connection: Connection | StoredPages, result: Collected, report: Report) -> None:
+def _references(source: Source, result: Collected, report: Report) -> None:
     cited = {number for focal in result.focal for number in result.rows[focal]["referenced_works"]}
     wanted = sorted(cited - set(result.rows))
     batches = _hundreds(wanted)
-    for at, batch in enumerate(batches, 1):
-        query = Works(connection).filter(openalex="|".join(f"W{number}" for number in batch)).select(REFERENCE)
+    for batch in batches:
+        query = Works(source).filter(openalex="|".join(f"W{number}" for number in batch)).select(REFERENCE)
         for page in pages(query):
             for work in page.works:
                 row = _row(result, work)
                 if row is not None:
                     result.rows.setdefault(row["work_id"], row)
-        report("references", at, len(batches))
-    # Lists leave out merged works; asked for one by one, which is free, they tell what became of them.
+        report("references", 1, len(batches))
+    # Lists leave out merged works. A look-up of one work costs nothing and gives the work that it was merged into.
     gone = 0
     for number in sorted(set(wanted) - set(result.rows)):
-        work = single(connection, f"W{number}")
-        # Only what lists are asked for: what a row holds does not depend on how it came.
+        work = single(source, f"W{number}")
+        # Only the fields that lists give, so that a row does not depend on how it was fetched.
         row = None if work is None else _row(result, {name: work.get(name) for name in REFERENCE})
         if row is None:
             gone += 1
@@ -278,20 +278,20 @@ def _references(connection: Connection | StoredPages, result: Collected, report:
     }
 
 
-def _citing(wanted: Wanted, connection: Connection | StoredPages, result: Collected, report: Report) -> None:
+def _citing(wanted: Wanted, source: Source, result: Collected, report: Report) -> None:
     batches = citing_batches(wanted, result)
     expected = received = 0
     asked: set[int] = set()
     citing: dict[int, dict[str, Any]] = {}
-    for at, (ids, first, last) in enumerate(batches, 1):
-        works, promised, short = _citing_batch(connection, ids, first, last)
+    for ids, first, last in batches:
+        works, promised, short = _citing_batch(source, ids, first, last)
         for work in works.values():
             row = _row(result, work)
             if row is not None:
                 citing.setdefault(row["work_id"], row)
         expected, received = expected + (max(promised, len(works)) if short else len(works)), received + len(works)
         asked.update(set(ids) - short)
-        report("citing works", at, len(batches))
+        report("citing works", 1, len(batches))
     for number, row in citing.items():
         result.rows.setdefault(number, row)
     needed = {focal: {focal, *_cited(result, result.rows[focal])} for focal in result.focal}
@@ -306,16 +306,22 @@ def _citing(wanted: Wanted, connection: Connection | StoredPages, result: Collec
     }
 
 
-def _citing_batch(
-    connection: Connection | StoredPages, ids: list[int], first: int, last: int
-) -> tuple[dict[str, Any], int, set[int]]:
-    """Works that cite one of `ids` in the years from `first` to `last`, by id; how many were promised; and those of
-    `ids` whose citing works are known not to be all here.
+def _citing_batch(source: Source, ids: list[int], first: int, last: int) -> tuple[dict[str, Any], int, set[int]]:
+    """Works that cite one of `ids` in the years from `first` to `last`.
 
-    Fewer works than promised are asked for again in halves, of the ids and then of the years, until it is plain for
-    which of them the API does not keep its promise. Their pages are forgotten, so that the next run asks again.
+    If the API gives fewer works than its count says, the query is split into halves, first of the ids and then of the
+    years, until the works for which answers are incomplete are known. Their pages are forgotten, so that the next run
+    fetches them again.
+
+    Returns
+    -------
+    dict from id to work
+    int
+        The number of works by the API's count.
+    set of int
+        Those of `ids` whose citing works are incomplete.
     """
-    query = Works(connection).filter(cites="|".join(f"W{number}" for number in ids), **_years(first, last))
+    query = Works(source).filter(cites="|".join(f"W{number}" for number in ids), **_years(first, last))
     query = query.select(NARROW)
     in_parts = len(ids) > 1 or first < last
     works: dict[str, Any] = {}
@@ -333,11 +339,11 @@ def _citing_batch(
     elif first < last:
         parts = [(ids, first, year), (ids, year + 1, last)]
     else:
-        connection.forget(query.asked)
+        source.forget(query.sent)
         return works, promised, set(ids)
     short: set[int] = set()
     for part in parts:
-        more, _, missing = _citing_batch(connection, *part)
+        more, _, missing = _citing_batch(source, *part)
         works |= more
         short |= missing
     return works, promised, short

@@ -1,4 +1,4 @@
-"""Pages of an API, kept on disk: what was paid for once is never asked for again, whatever happens in between."""
+"""Pages of an API, kept on disk: a page that was paid for is not fetched a second time, even after a crash."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pyalex
 import pytest
 import zstandard
 from same_labels import same_as_the_full_graph
@@ -18,7 +17,8 @@ from same_labels import same_as_the_full_graph
 from scisci_gym.datasets.build import citation_graph
 from scisci_gym.datasets.disruption import disruption_counts
 from scisci_gym.datasets.errors import BadInput
-from scisci_gym.datasets.openalex.api.client import Connection, Works, pages, single
+from scisci_gym.datasets.openalex.api.client import Connection, pages, single
+from scisci_gym.datasets.openalex.api.compat import Works
 from scisci_gym.datasets.openalex.api.cost import cost, first_plan
 from scisci_gym.datasets.openalex.api.errors import Refused, Stopped
 from scisci_gym.datasets.openalex.api.neighbourhood import Wanted, collect, read_seeds
@@ -49,14 +49,6 @@ def connect(server, tmp_path):
 
 def found(works: Works) -> list[str]:
     return [work["id"] for page in pages(works) for work in page.works]
-
-
-def test_pyalex_is_what_these_workarounds_are_for():
-    """If one of these fails, pyalex has changed, and a workaround in `openalex` can go."""
-    assert pyalex.config.max_retries == 0
-    assert pyalex.Works().paginate().n_max == 10_000
-    assert pyalex.Works().url.startswith("https://api.openalex.org/")
-    assert not hasattr(pyalex.api.OpenAlexResponseList([], {}), "headers")
 
 
 def test_the_address_and_the_query_are_pyalexs_but_the_server_is_ours(connect, server):

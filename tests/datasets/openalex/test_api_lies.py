@@ -12,7 +12,8 @@ from scisci_gym.datasets.build import citation_graph
 from scisci_gym.datasets.disruption import disruption_counts
 from scisci_gym.datasets.openalex.api import client as openalex
 from scisci_gym.datasets.openalex.api import neighbourhood as collecting
-from scisci_gym.datasets.openalex.api.client import Connection, StoredPages, Works, pages, whole_answer
+from scisci_gym.datasets.openalex.api.client import Connection, StoredPages, pages, whole_answer
+from scisci_gym.datasets.openalex.api.compat import Works
 from scisci_gym.datasets.openalex.api.neighbourhood import Collected, Wanted, collect
 from scisci_gym.datasets.openalex.api.response_cache import PageStore
 from scisci_gym.datasets.openalex.snapshot import read_works

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.openalex.api import client
-from scisci_gym.datasets.openalex.api.client import TRIES, Works, pages, whole_answer
+from scisci_gym.datasets.openalex.api.client import TRIES, pages, whole_answer
+from scisci_gym.datasets.openalex.api.compat import Works
 
 POOL = 12
 CURSORS = ["a", "b", "c", "d"]

@@ -1,0 +1,61 @@
+"""What this package takes from pyalex beyond its documented interface.
+
+`test_compat.py` fails by name when one of these internals moves; pyproject.toml has an upper bound for pyalex.
+
+- A query calls ``_get_from_url`` for every address and makes its answers of ``resource_class``: `Works` overrides the
+  first, so that the request goes through a connection of ours, which keeps pages and reads the headers.
+- The path of an address is the name of the class, in lower case.
+- ``pyalex.api.OpenAlexAuth`` sends the key in a header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import pyalex
+from pyalex.api import AlexConfig, OpenAlexAuth, OpenAlexResponseList
+
+LIST_USD, SEARCH_USD = 0.0001, 0.001
+"""Price of a page of a list, and of a search. A single work costs nothing."""
+
+
+class Source(Protocol):
+    """Where answers come from: the API (`client.Connection`) or the pages of the last build (`client.StoredPages`)."""
+
+    def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
+        """The answer to a request; with `again` not one that is on disk already."""
+        ...
+
+    def forget(self, urls: Iterable[str]) -> None:
+        """Have pages fetched again in the next run."""
+        ...
+
+
+class Works(pyalex.Works):
+    """pyalex's query builder, with answers from a `Source`.
+
+    `sent` are the addresses that were asked for so far; while `again` is true, no answer is taken from disk.
+    """
+
+    def __init__(self, source: Source, params: Any = None):
+        super().__init__(params)
+        self.source, self.again = source, False
+        self.sent: dict[str, None] = {}
+
+    def _get_from_url(self, url: str, session: Any = None) -> Any:
+        price = 0.0 if isinstance(self.params, str) else SEARCH_USD if _is_search(self.params) else LIST_USD
+        self.sent[url] = None
+        answer = self.source.json(url, price, again=self.again)
+        if "results" not in answer:
+            return self.resource_class(answer)
+        return OpenAlexResponseList(answer["results"], answer["meta"], self.resource_class)
+
+
+def key_header(key: str | None) -> OpenAlexAuth:
+    """Authorisation for `requests` that sends the key, if there is one, in a header and never in an address."""
+    return OpenAlexAuth(AlexConfig({**pyalex.config, "api_key": key, "email": None}))
+
+
+def _is_search(params: Any) -> bool:
+    return isinstance(params, dict) and ("search" in params or any(".search" in k for k in params.get("filter") or {}))
