@@ -42,10 +42,13 @@ def reading_bar(
 
 
 @contextmanager
-def step_bars(shown: bool = True) -> Iterator[Callable[[str, int, int], None]]:
-    """One progress bar for each step; yields a function to call with (step, done since the last call, expected)."""
+def step_bars(shown: bool = True, *, transient: bool = True) -> Iterator[Callable[[str, int, int], None]]:
+    """One progress bar for each step; yields a function to call with (step, done since the last call, expected).
+
+    The bars disappear at the end if they are `transient`.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, disable=not shown, transient=True) as bar:
+    with Progress(*columns, disable=not shown, transient=transient) as bar:
         tasks: dict[str, TaskID] = {}
 
         def advance(step: str, done: int, expected: int) -> None:

@@ -96,7 +96,7 @@ def build_openalex(
         left = connection.spending.remaining_usd
         if left is not None and cost(steps)[1] > left:
             console.print(
-                f"[yellow]This may cost up to ${cost(steps)[1]:.4f}; ${left:.4f} of the day's budget are left.[/yellow] "
+                f"[yellow]This may cost up to ${cost(steps)[1]:.4f}; the day's budget has ${left:.4f} left.[/yellow] "
                 "--max-cited leaves out the citing works of the most cited references."
             )
 

@@ -77,7 +77,7 @@ def build_graph(
         # The years come first: by them a later run finds what this one leaves behind if it is killed.
         np.save(files.path("years"), years)
         np.save(files.path("node_ids"), names)
-        with step_bars(progress) as advance:
+        with step_bars(progress, transient=False) as advance:
             counts, tally = _write_ends(source, (citing_column, cited_column), names, ends, advance)
             _write_references(files, ends, counts, memory, advance)
             past = _write_citers(files, years, memory, advance)
