@@ -121,8 +121,7 @@ def demo(
 ) -> None:
     """Build data, train a tiny model by SFT and RL, evaluate it and write a report, in minutes on two cores."""
     from .experiments.demo import Demo, DemoSettings
-    from .experiments.demo_report import write_report
-    from .experiments.demo_summary import print_summary
+    from .experiments.demo_report import print_summary, write_report
 
     console = Console(highlight=False)
     if fresh and (out / "demo.json").is_file():

@@ -84,15 +84,15 @@ def study(
     in tokens, and a plain sentence on the question.
     """
     from ..datasets.store import load_card
-    from .experiments.study.plan import StudyPlan, arms_for, chosen_arms, with_options
-    from .experiments.study.result import verdict
-    from .experiments.study.run import run_study, study_table
+    from .experiments.plan import StudyPlan, arms_for, chosen_arms, with_options
+    from .experiments.result import study_table, verdict
+    from .experiments.study import run_study
     from .kit.config import is_known_model
 
     def act() -> None:
         console = Console(highlight=False)
-        made_up = bool(load_card(dataset).get("ceiling"))
-        chosen = with_options(arms_for(model, made_up), context.args)
+        synthetic = bool(load_card(dataset).get("ceiling"))
+        chosen = with_options(arms_for(model, synthetic), context.args)
         plan = StudyPlan(
             dataset=dataset,
             model_name=model,

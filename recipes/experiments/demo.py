@@ -1,90 +1,71 @@
-"""`scisci-gym demo`: data, model, SFT, RL, evaluation and report in one go, resumable stage by stage."""
+"""`scisci-gym demo`: a study with a fixed plan on data and a tiny model that it makes itself, resumable by stages."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from rich.console import Console
-from rich.progress import track
 
 from ...datasets.atomic_files import write_json_atomically
 from ...datasets.build import BuildOptions, NoRoomForSplit, build_dataset
 from ...datasets.cli.build import build_synthetic
-from ...datasets.dataset_folder import refuse_foreign
 from ...datasets.errors import BadInput
 from ...datasets.labels.eligibility import LabelRules
 from ...datasets.openalex.snapshot import read_works
 from ...datasets.store import load_card
 from ...datasets.synthetic.corpus import SyntheticCorpus
 from ...envs.disruption import DisruptionEnv
-from ...evaluation.ask import Answer, Policy, Task
 from ...evaluation.baselines import simple_baselines
 from ...evaluation.comparison import ArmDifference, arm_difference
 from ...evaluation.learners import TFIDF
 from ...evaluation.metrics import Scores
-from ...evaluation.outcome import PolicyResult, evaluate_policy, score_answers
-from .. import rl, sft
-from ..kit.checkpoints import best_checkpoint, last_checkpoint
-from ..kit.config import renderer_name_for
-from ..kit.engines import engine_kind, open_engine
+from ...evaluation.outcome import PolicyResult, score_answers
+from ..kit.engines import engine_kind
 from ..kit.tiny_model import init_tiny_model
-from ..monitoring.progress import training_progress
+from .assessment import assess_arms
+from .plan import FORMAT, Arm, StudyPlan, tiny_rl, tiny_sft
+from .runner import Runner, is_resumed
 
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
-OPTIONS_TEXT = "prompt=short"
-MAX_TOKENS = 12
-SFT_BATCH = 32
-# The start of RL: rows with random labels, enough to make the answer format sure and far too few to learn by heart.
-FORMAT_ROWS, FORMAT_RATE = 480, 5e-4
-# Real abstracts are three times as long as made-up ones and have more words: a step takes longer, a round is shorter.
-MADE_UP, REAL = {"steps": 700}, {"steps": 400, "vocab_size": 3000, "max_rounds": 2}
-
-
-@dataclass(frozen=True)
-class RLPlan:
-    """Where RL starts from (a run of the demo), how long and how fast it goes on, and its KL penalty."""
-
-    start: str
-    steps: int
-    groups: int
-    rate: float
-    kl: float
-
-    @property
-    def policy_name(self) -> str:
-        return f"RL from {'SFT' if self.start == 'sft' else 'the start'}"
-
-
-# On the synthetic corpus RL finds everything by itself. A KL penalty towards its nearly uniform start keeps all labels
-# in play; without it one of them vanished for good on one seed of seven. On real text, where the signal is weak, RL
-# from the format alone collapses to one label: it starts from SFT, more slowly and with more groups a step.
-RL_MADE_UP = RLPlan("start", steps=120, groups=16, rate=2e-3, kl=0.1)
-RL_REAL = RLPlan("sft", steps=60, groups=32, rate=3e-4, kl=0.0)
+# Real abstracts are three times as long as synthetic ones and have more words: a step takes longer, a round is shorter.
+SYNTHETIC_MODEL, REAL_MODEL = {"steps": 700}, {"steps": 400, "vocab_size": 3000, "max_rounds": 2}
+# Where RL starts from, its steps, groups a step, learning rate and KL penalty. On the synthetic corpus RL finds
+# everything by itself. A KL penalty towards its nearly uniform start keeps all labels in play; without it one of them
+# vanished for good on one seed of seven. On real text, where the signal is weak, RL from the format alone collapses to
+# one label: it starts from SFT, more slowly and with more groups a step.
+SYNTHETIC_RL = {"start": "start", "steps": 120, "groups": 16, "rate": 2e-3, "kl": 0.1}
+REAL_RL = {"start": "sft", "steps": 60, "groups": 32, "rate": 3e-4, "kl": 0.0}
 
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """What a demo run is. Two runs with the same settings on the same machine give the same results.
+    """Settings of a demo. Two demos with the same settings on the same machine give the same results.
 
     Parameters
     ----------
+    seed : int
     papers : int
         Size of the synthetic corpus.
     works : str or None
         Folder of real works in snapshot layout; None for the synthetic corpus.
     labels : "threshold" | "quantile" | None
         None: threshold for the synthetic corpus, quantile for real works.
-    rl_steps, groups, group_size : the RL run; None for what suits the corpus
-    sft_epochs, sft_rate : the supervised baseline
-    pretraining_steps : steps of a round of pre-training; None for what suits the corpus
+    window : int
+        Years after publication whose citations count.
+    rl_steps, groups : int or None
+        Of the RL run; None for what suits the corpus.
+    group_size, lora_rank, eval_every : int
+    sft_epochs, sft_rate : int, float
+        Of the supervised baseline.
+    pretraining_steps : int or None
+        Steps of a round of pre-training; None for what suits the corpus.
     """
 
     seed: int = 0
@@ -103,18 +84,62 @@ class DemoSettings:
 
     @property
     def scheme(self) -> str:
+        """Scheme of the labels."""
         return self.labels or ("quantile" if self.works else "threshold")
 
     @property
-    def plan(self) -> RLPlan:
-        """The RL run of this demo."""
-        plan = RL_REAL if self.works else RL_MADE_UP
-        return replace(plan, steps=self.rl_steps or plan.steps, groups=self.groups or plan.groups)
+    def rl(self) -> dict[str, Any]:
+        """Where RL starts from (an arm of the demo), its steps, groups a step, learning rate and KL penalty."""
+        suited = REAL_RL if self.works else SYNTHETIC_RL
+        return {**suited, "steps": self.rl_steps or suited["steps"], "groups": self.groups or suited["groups"]}
+
+    @property
+    def starts_from_sft(self) -> bool:
+        """Whether RL starts from SFT on the labels, not from the answer format alone."""
+        return self.rl["start"] == "sft"
+
+
+class DemoPlan(StudyPlan):
+    """A study with one seed, so that its runs lie side by side in the folder of the demo."""
+
+    def folder(self, out: Path, arm: Arm, seed: int) -> Path:
+        return out / arm.name
+
+
+def demo_plan(out: Path, settings: DemoSettings) -> DemoPlan:
+    """The arms of the demo: the answer format alone, SFT on the labels, and RL from one of the two."""
+    rl, rank = settings.rl, {"lora_rank": settings.lora_rank}
+    sft = tiny_sft(settings.sft_rate, settings.sft_epochs, **rank)
+    rl_options = tiny_rl(
+        rl["rate"],
+        rl["groups"],
+        rl["steps"],
+        **rank,
+        group_size=settings.group_size,
+        kl_penalty_coef=rl["kl"],
+        eval_every=settings.eval_every,
+        save_every=settings.eval_every,
+    )
+    title = f"RL from {'SFT' if settings.starts_from_sft else 'the start'}"
+    return DemoPlan(
+        dataset=str(out / "data"),
+        model_name=str(out / "model"),
+        arms=(
+            Arm("start", "start (answer format only)", "sft", None, {**FORMAT, **rank}),
+            Arm("sft", "SFT on the labels", "sft", None, sft),
+            Arm("rl", title, "rl", rl["start"], rl_options),
+        ),
+        env=DisruptionEnv.env_id,
+        env_options="prompt=short",
+        seeds=(settings.seed,),
+        flip_examples=0,
+        validation_examples=256,
+    )
 
 
 @dataclass
 class DemoResult:
-    """Everything the report shows."""
+    """Everything that the report shows and `results.json` holds."""
 
     settings: DemoSettings
     card: dict[str, Any]
@@ -127,8 +152,9 @@ class DemoResult:
     notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
+        """The result as plain values."""
         return {
-            "settings": {**asdict(self.settings), "rl": asdict(self.settings.plan)},
+            "settings": {**asdict(self.settings), "rl": self.settings.rl},
             "dataset": {name: self.card[name] for name in ("content_hash", "labels", "split", "splits")},
             "ceiling": self.card.get("ceiling"),
             "model": self.model,
@@ -142,11 +168,21 @@ class DemoResult:
 
 
 class Demo:
-    """The stages, in order. Each leaves its result in `out`; a second run takes up what is there."""
+    """The stages, in order. Each leaves its result in `out`; a second demo continues with what is there.
+
+    Parameters
+    ----------
+    out : Path
+    settings : DemoSettings
+    console : Console
+    engine : str or None
+        As in `open_engine`; None for the local engine.
+    """
 
     def __init__(self, out: Path, settings: DemoSettings, console: Console, engine: str | None = None):
-        self.out, self.settings, self.console, self.engine = out, settings, console, engine
+        self.out, self.settings, self.console, self.engine = out, settings, console, engine or "local"
         self.data, self.model = out / "data", out / "model"
+        self.plan = demo_plan(out, settings)
         self.seconds: dict[str, float] = {}
         self.notes: list[str] = []
 
@@ -158,58 +194,65 @@ class Demo:
         BadInput
             If `out` holds a demo with other settings, or the works cannot be used.
         """
-        if engine_kind(self.engine or "local") == "hosted":
+        if engine_kind(self.engine) == "hosted":
             raise BadInput(
                 "the demo trains a tiny model made here, which hosted Tinker does not have; use --engine local"
             )
-        claimed = self._claimed()
+        settings, rl = self.settings, self.settings.rl
+        resumed = is_resumed(self.out, "demo.json", asdict(settings), "--fresh to start over", besides=["data"])
+        if resumed:
+            self.console.print(f"taking up what is in {self.out}")
         with self._stage("data", "dataset built"):
-            card = self._dataset(reuse=claimed)
-        write_json_atomically(self.out / "demo.json", self._own())
+            card = self._dataset(resumed)
+        write_json_atomically(self.out / "demo.json", asdict(settings))
         with self._stage("model", "tiny model pre-trained on unlabelled prompts"):
             model = self._tiny_model()
-        with open_engine(self.engine or "local", self.out / "checkpoints", self.settings.seed):
+        with Runner(self.console, self.engine, announce=False) as runner:
             with self._stage("SFT", "supervised fine-tuning: on the answer format alone, and on the labels"):
-                self._sft("start", "random", FORMAT_ROWS, epochs=1, rate=FORMAT_RATE)
-                self._sft("sft", "gold", None, epochs=self.settings.sft_epochs, rate=self.settings.sft_rate)
-            plan = self.settings.plan
-            origin = "SFT" if plan.start == "sft" else "the answer format"
-            with self._stage("RL", f"{plan.steps} steps of RL from {origin}"):
-                self._rl()
+                self._train(runner, "start", "SFT (start)")
+                self._train(runner, "sft", "SFT (sft)")
+            origin = "SFT" if settings.starts_from_sft else "the answer format"
+            with self._stage("RL", f"{rl['steps']} steps of RL from {origin}"):
+                self._train(runner, "rl", "RL")
             with self._stage("evaluation", "policies evaluated on the test split, greedy and sampled"):
-                chosen, policies = asyncio.run(self._evaluate())
-        with (
-            self._stage("baselines", "baselines fitted and evaluated"),
-            self.console.status("TF-IDF"),
-        ):
-            answers = simple_baselines(str(self.data), self.settings.seed)
-        labels = DisruptionEnv.labels
-        baselines = {name: score_answers(found, labels, self.settings.seed) for name, found in answers.items()}
-        differences = [
-            _difference(policies[-1].answers, found, name)
-            for name, found in ((policies[1].name, policies[1].answers), (TFIDF.name, answers[TFIDF.name]))
-        ]
+                runner.open(self.out / "checkpoints")
+                assessments = asyncio.run(assess_arms(self.plan, self.out, self.console, with_probabilities=False))
+        with self._stage("baselines", "baselines fitted and evaluated"), self.console.status("TF-IDF"):
+            answers = simple_baselines(str(self.data), settings.seed)
+        labels, learned = DisruptionEnv.labels, assessments[-1]
+        expected = [answer.expected for answer in learned.greedy]
+        rivals = {self.plan.arm("sft").title: assessments[1].greedy, TFIDF.name: answers[TFIDF.name]}
         result = DemoResult(
-            self.settings, card, model, baselines, policies, chosen, differences, self.seconds, self.notes
+            settings,
+            card,
+            model,
+            baselines={name: score_answers(each, labels, settings.seed) for name, each in answers.items()},
+            policies=[
+                PolicyResult(
+                    self.plan.arm(each.arm).title,
+                    score_answers(each.greedy, labels, settings.seed),
+                    score_answers(each.sampled, labels, settings.seed),
+                    each.greedy,
+                )
+                for each in assessments
+            ],
+            chosen_step=learned.step,
+            differences=[
+                arm_difference(
+                    ("RL", name), expected, [learned.predictions], [[answer.predicted for answer in rival]], labels
+                )
+                for name, rival in rivals.items()
+            ],
+            seconds=self.seconds,
+            notes=self.notes,
         )
         write_json_atomically(self.out / "results.json", result.to_json())
         return result
 
-    def _own(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self.settings)))
-
-    def _claimed(self) -> bool:
-        """Whether `out` holds a demo with these settings already."""
-        path, ours = self.out / "demo.json", self._own()
-        if not path.is_file():
-            refuse_foreign(self.out, path.name, besides=["data"])
-            return False
-        theirs = json.loads(path.read_text())
-        if theirs != ours:
-            other = ", ".join(f"{name}={theirs.get(name)!r}" for name in ours if theirs.get(name) != ours[name])
-            raise BadInput(f"{self.out} holds a demo with {other}; choose another --out, or --fresh to start over")
-        self.console.print(f"taking up what is in {self.out}")
-        return True
+    def _train(self, runner: Runner, name: str, title: str) -> None:
+        arm = self.plan.arm(name)
+        assert arm.recipe is not None
+        runner.train(arm.recipe, self.plan.config(self.out, arm, self.settings.seed), title)
 
     @contextmanager
     def _stage(self, name: str, what: str) -> Iterator[None]:
@@ -218,31 +261,15 @@ class Demo:
         self.seconds[name] = round(time.monotonic() - started, 1)
         self.console.print(f"[green]✓[/green] {what} [dim]({self.seconds[name]:.0f} s)[/dim]", highlight=False)
 
-    def _works(self) -> pa.Table:
-        folder = Path(self.settings.works) if self.settings.works else self.data / "source" / "works"
-        return read_works(folder, progress=self.console.is_terminal)[0]
-
-    def _dataset(self, reuse: bool) -> dict[str, Any]:
+    def _dataset(self, resumed: bool) -> dict[str, Any]:
         settings = self.settings
-        if not reuse:
-            rules = LabelRules(scheme=settings.scheme, window=settings.window)
-            if settings.works is None:
-                command = (
-                    *(
-                        "scisci-gym",
-                        "build",
-                        "synthetic",
-                        "--papers",
-                        str(settings.papers),
-                        "--seed",
-                        str(settings.seed),
-                    ),
-                    *("--labels", settings.scheme, "--window", str(settings.window), "--out", str(self.data)),
-                )
-                corpus = SyntheticCorpus(papers=settings.papers, seed=settings.seed)
-                build_synthetic(corpus, self.data, BuildOptions(rules, command=command), self.console.is_terminal)
-            else:
-                self._real_dataset(Path(settings.works), rules)
+        rules = LabelRules(scheme=settings.scheme, window=settings.window)
+        if not resumed and settings.works is None:
+            corpus = SyntheticCorpus(papers=settings.papers, seed=settings.seed)
+            command = self._command("synthetic", "--papers", str(settings.papers), "--seed", str(settings.seed))
+            build_synthetic(corpus, self.data, BuildOptions(rules, command=command), self.console.is_terminal)
+        elif not resumed:
+            self._real_dataset(rules)
         card = load_card(self.data)
         if card["split"]["kind"] == "publication":
             self.notes.append(
@@ -257,11 +284,11 @@ class Demo:
             )
         return card
 
-    def _real_dataset(self, folder: Path, rules: LabelRules) -> None:
-        works, dropped = read_works(folder, progress=self.console.is_terminal)
-        base = ("scisci-gym", "build", "snapshot", str(folder), "--labels", rules.scheme, "--window", str(rules.window))
+    def _real_dataset(self, rules: LabelRules) -> None:
+        """Build the dataset with closed label windows, or by publication year where these leave no room."""
+        works, dropped = self._works()
         for split in ("closed", "publication"):
-            command = (*base, "--split", split, "--out", str(self.data))
+            command = self._command("snapshot", str(self.settings.works), "--split", split)
             try:
                 build_dataset(works, dropped, self.data, BuildOptions(rules, split, command=command))
                 return
@@ -269,87 +296,27 @@ class Demo:
                 if split == "publication":
                     raise
 
+    def _command(self, *arguments: str) -> tuple[str, ...]:
+        """The command that builds the dataset again."""
+        rules = ("--labels", self.settings.scheme, "--window", str(self.settings.window))
+        return ("scisci-gym", "build", *arguments, *rules, "--out", str(self.data))
+
+    def _works(self) -> Any:
+        folder = Path(self.settings.works) if self.settings.works else self.data / "source" / "works"
+        return read_works(folder, progress=self.console.is_terminal)
+
     def _tiny_model(self) -> dict[str, Any]:
         report = self.model / "init_report.json"
         if not report.is_file():
-            sizes: dict[str, Any] = {**(REAL if self.settings.works else MADE_UP)}
+            sizes: dict[str, Any] = {**(REAL_MODEL if self.settings.works else SYNTHETIC_MODEL)}
             if self.settings.pretraining_steps is not None:
                 sizes["steps"] = self.settings.pretraining_steps
-            init_tiny_model(
-                self.model,
-                self._works(),
-                self.data,
-                options=ENV_OPTIONS,
-                seed=self.settings.seed,
-                progress=self.console.is_terminal,
-                **sizes,
-            )
-        made = json.loads(report.read_text())
-        if not made["reached"]:
+            shared = {"options": ENV_OPTIONS, "seed": self.settings.seed, "progress": self.console.is_terminal}
+            init_tiny_model(self.model, self._works()[0], self.data, **shared, **sizes)
+        model = json.loads(report.read_text())
+        if not model["reached"]:
             self.notes.append(
-                f"Pre-training ended with a linear probe at {made['probe_scores'][-1]:.3f} on validation papers, short "
-                f"of the {made['probe_target']:.3f} asked for: expect weak features."
+                f"Pre-training ended with a linear probe at {model['probe_scores'][-1]:.3f} on validation papers, "
+                f"short of the {model['probe_target']:.3f} asked for: expect weak features."
             )
-        return made
-
-    def _sft(self, name: str, answers: sft.Answers, rows: int | None, epochs: int, rate: float) -> None:
-        folder = self.out / name
-        examples = load_card(self.data)["splits"]["train"]["papers"]
-        cfg = sft.CLIConfig(
-            env_options=OPTIONS_TEXT,
-            dataset=str(self.data),
-            answers=answers,
-            rows=rows,
-            model_name=str(self.model),
-            lora_rank=self.settings.lora_rank,
-            learning_rate=rate,
-            num_epochs=epochs,
-            batch_size=SFT_BATCH,
-            seed=self.settings.seed,
-            log_path=str(folder),
-        )
-        steps = epochs * (min(rows or examples, examples) // cfg.batch_size)
-        with training_progress(f"SFT ({name})", folder, steps, self.console):
-            sft.RECIPE.run(cfg)
-
-    def _rl(self) -> None:
-        settings, plan, folder = self.settings, self.settings.plan, self.out / "rl"
-        cfg = rl.CLIConfig(
-            env_options=OPTIONS_TEXT,
-            dataset=str(self.data),
-            model_name=str(self.model),
-            load_checkpoint_path=last_checkpoint(self.out / plan.start, "state_path"),
-            lora_rank=settings.lora_rank,
-            learning_rate=plan.rate,
-            kl_penalty_coef=plan.kl,
-            groups_per_batch=plan.groups,
-            group_size=settings.group_size,
-            max_steps=plan.steps,
-            max_tokens=MAX_TOKENS,
-            eval_every=settings.eval_every,
-            save_every=settings.eval_every,
-            seed=settings.seed,
-            log_path=str(folder),
-        )
-        with training_progress("RL", folder, plan.steps, self.console):
-            rl.RECIPE.run(cfg)
-
-    async def _evaluate(self) -> tuple[int, list[PolicyResult]]:
-        chosen, _ = best_checkpoint(self.out / "rl")
-        model = str(self.model)
-        task = Task(DisruptionEnv.env_id, ENV_OPTIONS, str(self.data), model, renderer_name_for(model), MAX_TOKENS)
-        policies = (
-            Policy("start (answer format only)", last_checkpoint(self.out / "start", "sampler_path")),
-            Policy("SFT on the labels", last_checkpoint(self.out / "sft", "sampler_path")),
-            Policy(self.settings.plan.policy_name, chosen.sampler_path),
-        )
-        results = []
-        for policy in track(policies, "evaluating", console=self.console, transient=True):
-            results.append(await evaluate_policy(task, policy, seed=self.settings.seed))
-        return chosen.step, results
-
-
-def _difference(learned: Sequence[Answer], other: Sequence[Answer], name: str) -> ArmDifference:
-    expected = [answer.expected for answer in learned]
-    first, second = ([[answer.predicted for answer in answers]] for answers in (learned, other))
-    return arm_difference(("RL", name), expected, first, second, DisruptionEnv.labels)
+        return model

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     from ...evaluation.leaderboard import Leaderboard
 
 ONE, ALL = "One run", "Leaderboard (--all)"
-Result = TypeVar("Result")
 
 
-class ProbeName(StrEnum):
+class Probe(StrEnum):
     """Further examinations of a run."""
 
     contamination = "contamination"
@@ -70,7 +70,7 @@ def evaluate(
         ),
     ] = "",
     probe: Annotated[
-        list[ProbeName] | None, typer.Option(help="Examine the policy further; may be repeated.", rich_help_panel=ONE)
+        list[Probe] | None, typer.Option(help="Examine the policy further; may be repeated.", rich_help_panel=ONE)
     ] = None,
     cutoff: Annotated[
         str | None,
@@ -106,9 +106,12 @@ def evaluate(
     console = Console(highlight=False)
 
     def act() -> None:
+        from ...evaluation.leaderboard import LeaderboardOptions
         from ...evaluation.learners import sentence_encoder
+        from ...evaluation.probes.contamination import cutoff_date
+        from .evaluate import RunOptions, evaluate_all, evaluate_run
 
-        # The cookbook still calls SDK methods that are on their way out; nothing a user could do about it.
+        # The cookbook still calls deprecated methods of the SDK, about which a user can do nothing.
         warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
 
         only_all = {"--env": env, "--run": runs, "--model": model, "--renderer": renderer, "--env-options": env_options}
@@ -118,61 +121,52 @@ def evaluate(
         wrong = [name for name, given in (only_one if all_envs else only_all).items() if given]
         if wrong:
             raise ValueError(f"{wrong[0]} goes with {'a single run' if all_envs else '--all'} only")
+        shared: dict[str, Any] = {
+            "split": split,
+            "engine": engine,
+            "seed": seed,
+            "max_examples": max_examples,
+            "label_probabilities": label_probabilities,
+        }
         encoder = sentence_encoder(embeddings) if embeddings else None
-        folder = run
-        if folder is not None:
-            from ...evaluation.probes.contamination import cutoff_date
-            from .eval_run import Probe, RunOptions, evaluate_run
-
+        if run is not None:
             run_options = RunOptions(
-                split=split,
                 dataset=dataset,
-                engine=engine,
-                seed=seed,
-                max_examples=max_examples,
-                label_probabilities=label_probabilities,
-                public=tuple(filter(None, (name.strip() for name in public.split(",")))),
+                public=_names(public),
                 public_tokens=public_tokens,
-                inspect=tuple(filter(None, (name.strip() for name in inspect.split(",")))),
-                probes=tuple(Probe(name) for name in probe or ()),
+                inspect=_names(inspect),
+                probes=tuple(probe or ()),
                 cutoff=cutoff_date(cutoff) if cutoff else None,
+                **shared,
             )
-            result = _reporting(console, lambda tell: evaluate_run(folder, run_options, encoder, tell))
-            probed = [folder / f"{name}.json" for name in run_options.probes]
-            written = [folder / f"eval_{split}.{kind}" for kind in ("json", "html")]
-            _show(console, result, [*written, *probed], probed)
+            with console.status("reading the dataset") as status:
+                result = evaluate_run(run, run_options, encoder, status.update)
+            probed = [run / f"{name}.json" for name in run_options.probes]
+            _show(console, result, [run / f"eval_{split}.json", run / f"eval_{split}.html", *probed], probed)
             return
         if dataset is None:
             raise ValueError("--all needs --dataset DIR, a folder that `scisci-gym build` wrote")
-        from ...evaluation.leaderboard import LeaderboardOptions
-        from .contestants import evaluate_all
-
         options = LeaderboardOptions(
             dataset=dataset,
             out=out,
             envs=tuple(env or ()),
             runs=tuple(runs or ()),
             model=model,
-            split=split,
-            max_examples=max_examples,
-            seed=seed,
             embeddings=embeddings,
             env_options=env_options,
             renderer_name=renderer,
             max_tokens=max_tokens,
-            label_probabilities=label_probabilities,
-            engine=engine,
+            **shared,
         )
-        result = _reporting(console, lambda tell: evaluate_all(options, encoder, tell))
-        _show(console, result, _written(result, out))
+        with console.status("reading the dataset") as status:
+            result = evaluate_all(options, encoder, status.update)
+        _show(console, result, _write_leaderboard(result, out))
 
     stop_on_bad_input(act)
 
 
-def _reporting(console: Console, work: Callable[[Callable[[str], None]], Result]) -> Result:
-    """Run `work` with a line that says what it is at."""
-    with console.status("reading the dataset") as status:
-        return work(lambda what: status.update(what))
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def _show(console: Console, result: Leaderboard, paths: list[Path], probed: Sequence[Path] = ()) -> None:
@@ -180,33 +174,30 @@ def _show(console: Console, result: Leaderboard, paths: list[Path], probed: Sequ
     from ...evaluation.render.probe_tables import probe_tables
 
     console.print(leaderboard_tables(result))
-    for name, found in result.extras.items():
-        console.print(f"- {name.replace('_', ' ')}: {_brief(found)}", soft_wrap=True, markup=False)
+    for name, layer in result.extras.items():
+        console.print(f"- {name.replace('_', ' ')}: {_brief(layer)}", soft_wrap=True, markup=False)
     for path in probed:
         console.print("", *probe_tables(path.stem, json.loads(path.read_text())), sep="\n", soft_wrap=True)
     console.print("\nwritten to " + ", ".join(map(str, paths)), soft_wrap=True, markup=False)
 
 
-def _brief(found: dict) -> str:
-    """A layer in one line."""
-    if "tasks" in found:
-        named = ((one["task"], next(iter(one["metrics"].items())), one["samples"]) for one in found["tasks"])
-        return "; ".join(f"{task} {name} {value:.3f} (n = {n:,})" for task, (name, value), n in named)
-    if "benchmarks" not in found:
-        return ", ".join(f"{name.rpartition('/')[2]} {value:.3f}" for name, value in found.items())
-    parts = []
-    for name, one in found["benchmarks"].items():
-        parts.append(
-            f"{name} {one['score']:.3f} (n = {one['n']:,})"
-            if not one["problem"]
-            else f"{name} not run: {one['problem']}"
+def _brief(layer: dict) -> str:
+    """A layer in one line: Inspect tasks, public benchmarks, or named values."""
+    if "tasks" in layer:
+        rows = ((task["task"], next(iter(task["metrics"].items())), task["samples"]) for task in layer["tasks"])
+        return "; ".join(f"{task} {name} {value:.3f} (n = {n:,})" for task, (name, value), n in rows)
+    if "benchmarks" in layer:
+        return "; ".join(
+            f"{name} not run: {result['problem']}"
+            if result["problem"]
+            else f"{name} {result['score']:.3f} (n = {result['n']:,})"
+            for name, result in layer["benchmarks"].items()
         )
-    return "; ".join(parts)
+    return ", ".join(f"{name.rpartition('/')[2]} {value:.3f}" for name, value in layer.items())
 
 
-def _written(result: Leaderboard, out: Path) -> list[Path]:
-    import shlex
-
+def _write_leaderboard(result: Leaderboard, out: Path) -> list[Path]:
+    """Write the leaderboard in every form, and return the files."""
     from ...evaluation.leaderboard import RESULT, write_results
     from ...evaluation.render.evaluation_page import write_page
     from ...evaluation.render.leaderboard_plot import write_plot

@@ -12,7 +12,7 @@ import torch
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.registry import make, spec
 from scisci_gym.evaluation.ask import Answer, label_probabilities
-from scisci_gym.recipes.experiments.contestants import believing
+from scisci_gym.recipes.experiments.assessment import with_label_probabilities
 
 LABELS = spec("disruption-v0").labels
 
@@ -89,6 +89,6 @@ def test_what_is_kept_is_not_asked_again(tmp_path) -> None:
 
 def test_answers_with_probabilities_stay_the_same_otherwise() -> None:
     answers = [Answer("x:1", "neutral", "neutral", "text", 1.0, None, 2001)]
-    (found,) = believing(answers, np.array([[0.2, 0.3, 0.5]]))
+    (found,) = with_label_probabilities(answers, np.array([[0.2, 0.3, 0.5]]))
     assert found.probabilities == (0.2, 0.3, 0.5)
     assert (found.predicted, found.reward, found.year) == ("neutral", 1.0, 2001)

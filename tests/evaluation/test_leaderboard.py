@@ -18,7 +18,7 @@ from scisci_gym.evaluation.leaderboard import Leaderboard, LeaderboardOptions, b
 from scisci_gym.evaluation.public_benchmarks import public_benchmarks
 from scisci_gym.evaluation.render.evaluation_page import tables_of, write_page
 from scisci_gym.evaluation.render.leaderboard_text import leaderboard_markdown, leaderboard_tables
-from scisci_gym.recipes.experiments.contestants import evaluate_all
+from scisci_gym.recipes.experiments.evaluate import evaluate_all
 
 HOSTILE = "<script>alert(1)</script>|x"
 PRIOR = np.full(3, 1 / 3)

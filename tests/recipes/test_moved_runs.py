@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scisci_gym.recipes.experiments.sweep import finished
+from scisci_gym.recipes.experiments.runner import is_finished
 from scisci_gym.recipes.monitoring.record import read_run_record, require_folders
 from scisci_gym.recipes.rl import CLIConfig
 
@@ -85,10 +85,10 @@ def test_a_run_that_is_moved_and_started_again_is_still_done(
     cfg = config(study)
     fields = json.loads(json.dumps(chz.asdict(cfg), default=str))
     Path(cfg.log_path, "run.json").write_text(json.dumps({"status": "finished", "config": fields}))
-    assert finished(Path(cfg.log_path), cfg)
+    assert is_finished(Path(cfg.log_path), cfg)
     (tmp_path / "b").mkdir()
     for name in ("study", "data"):
         shutil.move(tmp_path / name, tmp_path / "b" / name)
     monkeypatch.chdir(tmp_path / "b")
     again = config(tmp_path / "b" / "study")
-    assert finished(Path(again.log_path), again)
+    assert is_finished(Path(again.log_path), again)

@@ -11,10 +11,10 @@ from safetensors.numpy import load_file
 
 from scisci_gym.recipes import sft
 from scisci_gym.recipes.catalogue import RECIPES
-from scisci_gym.recipes.experiments.study.plan import Arm, StudyPlan, run_folder
-from scisci_gym.recipes.experiments.study.runs import train_arms
+from scisci_gym.recipes.experiments.plan import Arm, StudyPlan
+from scisci_gym.recipes.experiments.runner import Runner
+from scisci_gym.recipes.experiments.study import train_arms
 from scisci_gym.recipes.experiments.sweep import Sweep
-from scisci_gym.recipes.kit.engines import EngineSwitch
 from scisci_gym.recipes.kit.recipe import Recipe
 
 SEEDS = (0, 1)
@@ -58,10 +58,10 @@ def test_seeds_of_a_study_differ_and_repeat(looking: None, dataset: Path, model:
     """Two arms of the same options are the same run but for their name: with one seed they start alike."""
     arms = (Arm("sft", "one", "sft", None, OPTIONS), Arm("again", "the same", "sft", None, OPTIONS))
     plan = StudyPlan(str(dataset), str(model), arms, env_options="prompt=short", seeds=SEEDS, validation_examples=0)
-    with EngineSwitch() as switch:
-        train_arms(plan, tmp_path, Console(quiet=True), switch, "local")
-    one, again = (run_folder(tmp_path, arm, SEEDS[0]) for arm in arms)
-    check(one, again, run_folder(tmp_path, arms[0], SEEDS[1]), tmp_path / "checkpoints")
+    with Runner(Console(quiet=True), "local") as runner:
+        train_arms(plan, tmp_path, runner)
+    one, again = (plan.folder(tmp_path, arm, SEEDS[0]) for arm in arms)
+    check(one, again, plan.folder(tmp_path, arms[0], SEEDS[1]), tmp_path / "checkpoints")
 
 
 def test_seeds_of_a_sweep_differ_and_repeat(looking: None, dataset: Path, model: Path, tmp_path: Path) -> None:

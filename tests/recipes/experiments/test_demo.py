@@ -11,8 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.store import load_papers
 from scisci_gym.recipes.experiments.demo import Demo, DemoResult, DemoSettings
-from scisci_gym.recipes.experiments.demo_report import write_report
-from scisci_gym.recipes.experiments.demo_summary import print_summary
+from scisci_gym.recipes.experiments.demo_report import print_summary, write_report
 
 pytestmark = pytest.mark.slow
 SMALL = DemoSettings(

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scisci_gym.recipes.experiments.study.plan import StudyPlan, arms_for, chosen_arms, run_folder, with_options
-from scisci_gym.recipes.experiments.study.runs import arm_config
+from scisci_gym.recipes.experiments.plan import StudyPlan, arms_for, chosen_arms, with_options
 
-TINY = arms_for("no/such/model", made_up=True)
+TINY = arms_for("no/such/model", synthetic=True)
 
 
 def test_arms_bring_along_what_they_start_from() -> None:
@@ -19,7 +18,11 @@ def test_arms_bring_along_what_they_start_from() -> None:
 
 
 def test_every_start_is_trained_before_it_is_needed() -> None:
-    for arms in (TINY, arms_for("no/such/model", made_up=False), arms_for("meta-llama/Llama-3.1-8B", made_up=False)):
+    for arms in (
+        TINY,
+        arms_for("no/such/model", synthetic=False),
+        arms_for("meta-llama/Llama-3.1-8B", synthetic=False),
+    ):
         seen: set[str] = set()
         for arm in arms:
             assert arm.start is None or arm.start in seen
@@ -27,7 +30,7 @@ def test_every_start_is_trained_before_it_is_needed() -> None:
 
 
 def test_a_model_that_the_cookbook_knows_starts_rl_from_the_base_model() -> None:
-    arms = {arm.name: arm for arm in arms_for("meta-llama/Llama-3.1-8B", made_up=False)}
+    arms = {arm.name: arm for arm in arms_for("meta-llama/Llama-3.1-8B", synthetic=False)}
     assert arms["rl"].start is None
     assert "format" not in arms
     assert "learning_rate" not in arms["rl"].options, "the cookbook's rate"
@@ -45,10 +48,10 @@ def test_options_that_no_arm_has_are_explained(argument: str, message: str) -> N
 def test_configurations_are_those_of_the_recipes(tmp_path: Path) -> None:
     arms = with_options(TINY, ["rl.max_steps=7", "rl.balance_labels=equal"])
     plan = StudyPlan(dataset="d", model_name="m", arms=arms, env_options="prompt=short", seeds=(5,))
-    cfg = arm_config(plan, plan.arm("rl"), 5, tmp_path)
+    cfg = plan.config(tmp_path, plan.arm("rl"), 5)
     assert (cfg.max_steps, cfg.balance_labels, cfg.seed, cfg.env_options) == (7, "equal", 5, "prompt=short")
-    assert cfg.load_checkpoint_path == str(run_folder(tmp_path, plan.arm("format"), 5))
-    assert arm_config(plan, plan.arm("sft"), 5, tmp_path).load_checkpoint_path is None
+    assert cfg.load_checkpoint_path == str(plan.folder(tmp_path, plan.arm("format"), 5))
+    assert plan.config(tmp_path, plan.arm("sft"), 5).load_checkpoint_path is None
 
 
 def test_a_plan_is_json_and_the_same_after_a_round_trip() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from scisci_gym.evaluation.render.curves import curves_svg
 from scisci_gym.evaluation.render.figures import mean_of, shown
-from scisci_gym.recipes.experiments.study.cost import cost_of
+from scisci_gym.recipes.experiments.result import cost_of
 from scisci_gym.recipes.experiments.sweep import SweepRun, measures, tabulated
 from scisci_gym.recipes.monitoring.alarms import alarms, history
 from scisci_gym.recipes.monitoring.experiment import experiment_text

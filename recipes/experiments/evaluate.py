@@ -1,0 +1,396 @@
+"""`scisci-gym eval`: base models and trained runs, asked in the engine that their weights live in.
+
+A run is evaluated in three layers (its training metrics, its task, public benchmarks); a leaderboard compares
+baselines, a base model and runs on every environment of a dataset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...datasets.atomic_files import write_json_atomically
+from ...datasets.store import load_card, load_papers
+from ...envs.kit.single_turn import SingleTurnEnv
+from ...envs.opponents.challengers import ScriptedChallenger
+from ...envs.registry import spec, specs
+from ...envs.training.groups import renderer_of
+from ...evaluation.ask import Policy, Task
+from ...evaluation.evaluators import held_out_nll_builder
+from ...evaluation.examination import Examination
+from ...evaluation.leaderboard import (
+    MAX_TOKENS,
+    Entry,
+    Kind,
+    Leaderboard,
+    LeaderboardOptions,
+    baseline_entries,
+    board,
+    entry,
+    servable,
+)
+from ...evaluation.learners import Encoder
+from ...evaluation.probes.consistency import consistency_report
+from ...evaluation.probes.contamination import contamination_report
+from ...evaluation.probes.flips import flip_report
+from ...evaluation.public_benchmarks import public_benchmarks
+from ...evaluation.records import plain
+from ...evaluation.render.evaluation_page import write_page
+from ..kit.checkpoints import chosen_checkpoint
+from ..kit.config import parse_options, renderer_name_for
+from ..kit.engines import engine_kind, open_engine
+from ..monitoring.record import read_run_record, require_folders
+from ..monitoring.recorded import describe_run
+from .assessment import PolicyAnswers, ask_policy
+
+PUBLIC_TOKENS = 2048
+Report = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A policy, what it is asked, and where.
+
+    Parameters
+    ----------
+    kind : "base model" | "run"
+    task : Task
+    policy : Policy
+    engine : str or None
+        As in `open_engine`.
+    checkpoints : str
+        Folder of a local engine's weights.
+    notes : tuple of str
+        What a reader of its scores has to know.
+    """
+
+    kind: Kind
+    task: Task
+    policy: Policy
+    engine: str | None
+    checkpoints: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """What it takes to ask it again."""
+        return {**vars(self.task), "checkpoint": self.policy.sampler_path}
+
+    def answers_folder(self, out: Path, split: str) -> Path:
+        """Folder of its answers: another checkpoint, dataset or option is another folder."""
+        # The folder of a dataset may move; its content decides.
+        key = {name: value for name, value in self.source.items() if name != "dataset"}
+        key |= {"split": split, "content_hash": load_card(self.task.dataset)["content_hash"]}
+        text = json.dumps(key, sort_keys=True, default=repr)
+        digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+        slug = re.sub(r"[^a-z0-9]+", "-", self.policy.name.lower()).strip("-")
+        return out / "answers" / self.task.env / f"{slug[:40]}-{digest}"
+
+    async def answers(self, options: LeaderboardOptions) -> PolicyAnswers:
+        """Its answers; its engine must be open."""
+        env_class = spec(self.task.env)
+        return await ask_policy(
+            self.task,
+            self.policy,
+            options.split,
+            self.answers_folder(options.out, options.split),
+            max_examples=options.max_examples,
+            sampled=options.sampled,
+            with_probabilities=options.label_probabilities and issubclass(env_class, SingleTurnEnv),
+        )
+
+    def entry(self, answers: PolicyAnswers, prior: np.ndarray, seed: int = 0) -> Entry:
+        """Its entry on a board."""
+        return entry(
+            self.policy.name,
+            self.kind,
+            answers.greedy,
+            self.task.env,
+            prior,
+            seed=seed,
+            source=self.source,
+            sampled=answers.sampled,
+            notes=self.notes,
+        )
+
+
+def run_contestant(run: Path, dataset: str | None = None, engine: str | None = None) -> Contestant:
+    """The best checkpoint of a run on validation papers (or its last), on the environment it was trained on.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is not the folder of a run, or has no checkpoint.
+    """
+    record = read_run_record(run)
+    config = record["config"]
+    engine = engine or config["engine"]
+    # The folder of weights is needed where the engine is this machine's own.
+    local = ["checkpoints"] if engine_kind(engine) == "local" else []
+    require_folders(run, ["model_name", *([] if dataset else ["dataset"]), *local])
+    task = Task(
+        env=config["env"],
+        options=parse_options(config["env"], config["env_options"]),
+        dataset=dataset or config["dataset"],
+        model_name=config["model_name"],
+        renderer_name=renderer_name_for(config["model_name"], config["renderer_name"]),
+        max_tokens=config.get("max_tokens", MAX_TOKENS),
+    )
+    checkpoint = chosen_checkpoint(run)
+    training, current = record["dataset"]["content_hash"], load_card(task.dataset)["content_hash"]
+    notes = ()
+    if training != current:
+        notes = (
+            f"{run.name} was trained on another dataset ({training[:12]}, this one is {current[:12]}): papers that it "
+            "was trained on may be among these.",
+        )
+    policy = Policy(f"{run.name} (step {checkpoint.step})", checkpoint.sampler_path)
+    return Contestant("run", task, policy, engine, config["checkpoints"], notes)
+
+
+def _base_model(options: LeaderboardOptions, env_id: str) -> Contestant:
+    """A model without training: the zero-shot baseline."""
+    assert options.model is not None
+    task = Task(
+        env_id,
+        parse_options(env_id, options.env_options),
+        options.dataset,
+        options.model,
+        renderer_name_for(options.model, options.renderer_name),
+        options.max_tokens,
+    )
+    policy = Policy(f"{Path(options.model).name}, zero-shot")
+    return Contestant("base model", task, policy, options.engine, str(options.out / "engine"))
+
+
+def evaluate_all(options: LeaderboardOptions, encoder: Encoder | None = None, report: Report = silent) -> Leaderboard:
+    """Evaluate baselines and policies on every environment of `options`.
+
+    Parameters
+    ----------
+    encoder : callable, optional
+        For the embeddings baseline.
+    report : callable
+        Called with what is being done.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the dataset, the split or a run does not exist.
+    ValueError
+        If an environment does not exist, the dataset cannot serve one that was named, or a run was trained on an
+        environment that was not.
+    """
+    card = load_card(options.dataset)
+    load_papers(options.dataset, options.split)
+    env_ids = [spec(env_id).env_id for env_id in options.envs] or [env_class.env_id for env_class in specs()]
+    runs = [run_contestant(run, options.dataset, options.engine) for run in options.runs]
+    for contestant in runs:
+        if contestant.task.env not in env_ids:
+            raise ValueError(
+                f"{contestant.policy.name} was trained on {contestant.task.env}, which is not among --env "
+                f"{', '.join(env_ids)}"
+            )
+    served, skipped = servable(options, env_ids)
+    contestants = [_base_model(options, env_id) for env_id in served] if options.model is not None else []
+    contestants += [contestant for contestant in runs if contestant.task.env in served]
+    # Before any engine is opened: sessions that nobody closes complain when their engine is gone for long.
+    baselines = {env_id: baseline_entries(env_id, options, encoder, report) for env_id in served}
+    answers: dict[int, PolicyAnswers] = {}
+    for engine, checkpoints in dict.fromkeys((each.engine, each.checkpoints) for each in contestants):
+        with open_engine(engine, checkpoints, options.seed):
+            for index, contestant in enumerate(contestants):
+                if (contestant.engine, contestant.checkpoints) == (engine, checkpoints):
+                    report(f"{contestant.task.env}: {contestant.policy.name}")
+                    answers[index] = asyncio.run(contestant.answers(options))
+    boards = []
+    for env_id, (prior, entries) in baselines.items():
+        policies = [
+            contestant.entry(answers[index], prior, options.seed)
+            for index, contestant in enumerate(contestants)
+            if contestant.task.env == env_id
+        ]
+        boards.append(board(env_id, prior, [*entries, *policies], options.seed))
+    return Leaderboard(options, tuple(boards), skipped, card, {})
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is evaluated.
+
+    Parameters
+    ----------
+    split : "test" | "validation" | "train"
+    dataset, engine : str or None
+        Another dataset, or another engine, than those of the training.
+    seed : int
+    max_examples : int or None
+    label_probabilities : bool
+        Ask for the policy's own probabilities of the labels, for its calibration.
+    public : tuple of str
+        Benchmarks of the cookbook's registry.
+    public_tokens : int
+        Longest answer to public benchmarks and to Inspect tasks.
+    inspect : tuple of str
+        Inspect tasks, of this package or public ones. They are asked anew at every call.
+    probes : tuple of "contamination" | "flips" | "consistency"
+        Further examinations of the policy; each writes a file of its name into the run's folder.
+    cutoff : date or None
+        The model's knowledge cutoff, for the contamination probe.
+    """
+
+    split: str = "test"
+    dataset: str | None = None
+    engine: str | None = None
+    seed: int = 0
+    max_examples: int | None = None
+    label_probabilities: bool = False
+    public: tuple[str, ...] = ()
+    public_tokens: int = PUBLIC_TOKENS
+    inspect: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
+    cutoff: date | None = None
+
+
+def evaluate_run(
+    run: Path, options: RunOptions, encoder: Encoder | None = None, report: Report = silent
+) -> Leaderboard:
+    """Evaluate a run and write `eval_SPLIT.json` and `eval_SPLIT.html` into its folder, its record and the register.
+
+    The checkpoint is the best one on validation papers, or the last one of a run without validation. Answers are stored
+    below `eval/` in the run's folder: a second call asks only for what is missing.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is not the folder of a run, or has no checkpoint.
+    ValueError
+        If the dataset has no example of the run's environment, or a probe does not suit it.
+    """
+    contestant = run_contestant(run, options.dataset, options.engine)
+    task = contestant.task
+    shared = LeaderboardOptions(
+        dataset=task.dataset,
+        out=run / "eval",
+        envs=(task.env,),
+        runs=(run,),
+        split=options.split,
+        max_examples=options.max_examples,
+        seed=options.seed,
+        label_probabilities=options.label_probabilities,
+        sampled=True,
+        engine=options.engine,
+    )
+    # Before the engine is opened: sessions that nobody closes complain when their engine is gone for long.
+    prior, entries = baseline_entries(task.env, shared, encoder, report)
+    with open_engine(contestant.engine, contestant.checkpoints, options.seed):
+        answers, extras = asyncio.run(_layers(run, contestant, shared, options, report))
+    policy = contestant.entry(answers, prior, options.seed)
+    result = Leaderboard(
+        shared, (board(task.env, prior, [*entries, policy], options.seed),), {}, load_card(task.dataset), extras
+    )
+    assert policy.sampled is not None
+    content = {
+        "task": vars(task),
+        "split": options.split,
+        "checkpoint": contestant.policy.sampler_path,
+        # The short form, for the experiment record and the register.
+        "policy": {
+            "name": policy.name,
+            "greedy": policy.outcome.scores.to_json(),
+            "sampled": policy.sampled.scores.to_json(),
+        },
+        "baselines": {each.name: each.outcome.scores.to_json() for each in entries},
+        **result.to_json(),
+    }
+    write_json_atomically(run / f"eval_{options.split}.json", plain(content))
+    write_page(result, run / f"eval_{options.split}.html", content["made"])
+    describe_run(run)
+    return result
+
+
+async def _layers(
+    run: Path, contestant: Contestant, shared: LeaderboardOptions, options: RunOptions, report: Report
+) -> tuple[PolicyAnswers, dict[str, Any]]:
+    """Answers of the run, and the results of the other layers."""
+    task = contestant.task
+    client = await contestant.policy.client(task)
+    folder = contestant.answers_folder(shared.out, options.split)
+    report(f"{task.env}: held-out NLL")
+    extras: dict[str, Any] = {"held_out_nll": await _held_out_nll(task, options, client, folder)}
+    report(f"{task.env}: {contestant.policy.name}")
+    answers = await contestant.answers(shared)
+    if options.public:
+        report(f"public benchmarks: {', '.join(options.public)}")
+        extras["public"] = await public_benchmarks(
+            options.public,
+            client,
+            renderer_of(task.renderer_name, task.model_name),
+            folder / "public",
+            max_tokens=options.public_tokens,
+            max_examples=options.max_examples,
+        )
+    if options.inspect:
+        from ...evaluation.inspect_tasks import run_inspect, tasks_of
+
+        report(f"Inspect: {', '.join(options.inspect)}")
+        extras["inspect"] = await run_inspect(
+            tasks_of(options.inspect, task.dataset, options.split, task.options, options.max_examples),
+            client,
+            model_name=task.model_name,
+            renderer_name=task.renderer_name,
+            folder=folder / "inspect",
+            max_tokens=options.public_tokens,
+            limit=options.max_examples,
+        )
+    examined = Examination(
+        task, client, folder / "probes", options.split, options.max_examples, options.seed, folder / "greedy"
+    )
+    for probe in options.probes:
+        report(f"{task.env}: {probe}")
+        write_json_atomically(run / f"{probe}.json", plain(await _probe(probe, examined, options.cutoff)))
+    return answers, extras
+
+
+async def _held_out_nll(task: Task, options: RunOptions, client: Any, folder: Path) -> Mapping[str, float]:
+    path = folder / f"held_out_nll-{options.max_examples or 'all'}.json"
+    if path.is_file():
+        return json.loads(path.read_text())
+    evaluator = held_out_nll_builder(
+        task.env,
+        task.dataset,
+        task.options,
+        task.renderer_name,
+        task.model_name,
+        options.max_examples,
+        options.split,
+    )
+    values = await evaluator()(client)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(path, values)
+    return values
+
+
+async def _probe(probe: str, examined: Examination, cutoff: date | None) -> dict[str, Any]:
+    if probe == "contamination":
+        return await contamination_report(examined, cutoff)
+    if probe == "consistency":
+        return await consistency_report(examined)
+    if probe == "flips":
+        if spec(examined.task.env).labels != spec("disruption-adversarial-v0").labels:
+            raise ValueError(f"the probe flips challenges answers about disruption, not those of {examined.task.env}")
+        return await flip_report(examined, {"scripted": ScriptedChallenger()})
+    raise ValueError(f"probe must be contamination, flips or consistency, got {probe!r}")
