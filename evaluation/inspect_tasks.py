@@ -289,7 +289,7 @@ async def run_inspect(
     tasks : sequence of str or inspect_ai.Task
         Names as on Inspect's command line, such as ``"scisci_gym/disruption"`` or ``"inspect_evals/gpqa_diamond"``.
     client, model_name, renderer_name
-        As in `evaluate_policy`.
+        As in `Task`; the client samples from the policy.
     folder : Path
         Inspect's logs go here, for ``inspect view``.
     limit : int or None

@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..envs.kit.base import SciSciEnv
-from ..envs.registry import spec
-from .ask import Answer, Policy, Task, policy_answers
+from .ask import Answer
 from .bootstrap import Score, mean_score
 from .calibration import Calibration, calibration
 from .metrics import Discrimination, Scores, discrimination, score
@@ -85,7 +83,10 @@ class Outcome:
 
 @dataclass
 class PolicyResult:
-    """Answers and scores of one policy on one split, greedy and at temperature 1."""
+    """Scores of one policy on one split, greedy and at temperature 1, and its greedy answers.
+
+    Both are reported because a policy that is nearly uniform looks worse under argmax than it is.
+    """
 
     name: str
     greedy: Scores
@@ -95,22 +96,6 @@ class PolicyResult:
     def to_json(self) -> dict[str, Any]:
         """Name and scores as plain JSON."""
         return {"name": self.name, "greedy": self.greedy.to_json(), "sampled": self.sampled.to_json()}
-
-
-async def evaluate_policy(
-    task: Task, policy: Policy, split: str = "test", seed: int = 0, save_dir: Path | None = None
-) -> PolicyResult:
-    """Greedy and sampled (temperature 1) scores of a policy.
-
-    Both are reported because a policy that is nearly uniform looks worse under argmax than it is.
-    """
-    env_class = spec(task.env)
-    greedy, sampled = [
-        await policy_answers(task, policy, split, temperature=temperature, save_dir=save_dir and save_dir / kind)
-        for temperature, kind in ((0.0, "greedy"), (1.0, "sampled"))
-    ]
-    scores = (score_answers(answers, env_class.labels, seed, env_class.presentations) for answers in (greedy, sampled))
-    return PolicyResult(policy.name, *scores, answers=greedy)
 
 
 def score_answers(answers: Sequence[Answer], labels: Sequence[str], seed: int = 0, block: int = 1) -> Scores:

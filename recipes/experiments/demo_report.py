@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +14,7 @@ from ...envs.disruption import DisruptionEnv
 from ...envs.kit.episodes import run_sync
 from ...evaluation.ask import Answer
 from ...evaluation.bootstrap import Score
+from ...evaluation.outcome import PolicyResult
 from ...evaluation.render.curves import curve_svg
 from ...evaluation.render.pages import render_page
 from ..monitoring.metrics import read_metrics
@@ -70,7 +72,7 @@ def verdict(result: DemoResult) -> list[str]:
     ]
 
 
-def _before_rl(result: DemoResult):
+def _before_rl(result: DemoResult) -> PolicyResult:
     return result.policies[1 if result.settings.starts_from_sft else 0]
 
 
@@ -96,7 +98,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
     rows, ceiling = read_metrics(out / "rl"), result.card.get("ceiling")
     best = [("best reachable", ceiling["validation"]["macro_f1"])] if ceiling else [("chance", 1 / 3)]
     validation = {"levels": best, "mark": result.chosen_step, "limits": (0, 1)}
-    curves = (
+    curves: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("env/all/reward/total", "Mean reward of training rollouts", {"limits": (-1.05, 1.05)}),
         ("validation/macro_f1", "Greedy macro-F1 on validation (circle: chosen)", validation),
         ("env/all/reward_uniform_group_rate", "Groups whose rewards are all equal (no signal)", {"limits": (0, 1)}),

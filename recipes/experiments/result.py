@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -211,13 +211,15 @@ def _scores(
 
 def _training(plan: StudyPlan, out: Path, arm: Arm, members: Sequence[Assessment]) -> dict[str, Any]:
     calibrated = [each.calibrated for each in members if each.calibrated is not None]
-    costs = [asdict(cost_of(plan.folder(out, arm, seed))) for seed in plan.seeds] if arm.recipe else []
-    mean = {name: _mean([cost[name] for cost in costs]) for name in (costs[0] if costs else ())}
-    tokens = {name: round(value) for name, value in mean.items() if name != "seconds"}
+    costs = [astuple(cost_of(plan.folder(out, arm, seed))) for seed in plan.seeds] if arm.recipe else []
+    cost = None
+    if costs:
+        *tokens, seconds = np.mean(costs, axis=0).tolist()
+        cost = Cost(*map(round, tokens), seconds=seconds)
     return {
         "ece": _mean([each.ece.value for each in calibrated]),
         "brier_skill": _mean([each.brier_skill.value for each in calibrated if each.brier_skill is not None]),
-        "cost": Cost(**tokens, seconds=mean["seconds"]) if costs else None,
+        "cost": cost,
         "steps": tuple(each.step for each in members if each.seed is not None),
     }
 

@@ -12,6 +12,7 @@ from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.store import load_papers
 from scisci_gym.recipes.experiments.demo import Demo, DemoResult, DemoSettings
 from scisci_gym.recipes.experiments.demo_report import print_summary, write_report
+from scisci_gym.recipes.experiments.evaluate import run_contestant
 
 pytestmark = pytest.mark.slow
 SMALL = DemoSettings(
@@ -78,10 +79,24 @@ def test_summary_names_the_report_and_three_commands(finished: tuple[Path, DemoR
 
 def test_a_second_run_takes_up_the_first(finished: tuple[Path, DemoResult]) -> None:
     out, first = finished
-    before = (out / "model" / "model.safetensors").stat().st_mtime_ns
+    finished_files = [
+        out / "model" / "model.safetensors",
+        *out.glob("*/metrics.jsonl"),
+        *out.rglob("trajectories.jsonl"),
+    ]
+    assert len(finished_files) == 1 + 3 + 6
+    before = [path.stat().st_mtime_ns for path in made]
     again = Demo(out, SMALL, Console(quiet=True), engine="local").run()
-    assert (out / "model" / "model.safetensors").stat().st_mtime_ns == before
+    assert [path.stat().st_mtime_ns for path in made] == before
     assert [policy.to_json() for policy in again.policies] == [policy.to_json() for policy in first.policies]
+
+
+def test_its_run_can_be_evaluated_by_its_folder(finished: tuple[Path, DemoResult]) -> None:
+    """As the last of the commands that the demo prints does."""
+    out, result = finished
+    contestant = run_contestant(out / "rl")
+    assert contestant.checkpoints == str(out / "checkpoints")
+    assert contestant.policy.name == f"rl (step {result.chosen_step})"
 
 
 def test_other_settings_in_the_same_folder_are_refused(finished: tuple[Path, DemoResult]) -> None:
