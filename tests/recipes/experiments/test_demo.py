@@ -79,12 +79,12 @@ def test_summary_names_the_report_and_three_commands(finished: tuple[Path, DemoR
 
 def test_a_second_run_takes_up_the_first(finished: tuple[Path, DemoResult]) -> None:
     out, first = finished
-    finished_files = [
+    made = [
         out / "model" / "model.safetensors",
         *out.glob("*/metrics.jsonl"),
         *out.rglob("trajectories.jsonl"),
     ]
-    assert len(finished_files) == 1 + 3 + 6
+    assert len(made) == 1 + 3 + 6, "the model, three runs, and answers of each at two temperatures"
     before = [path.stat().st_mtime_ns for path in made]
     again = Demo(out, SMALL, Console(quiet=True), engine="local").run()
     assert [path.stat().st_mtime_ns for path in made] == before
