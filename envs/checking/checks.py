@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import tinker
 from tinker_cookbook.renderers import Message, Renderer
-from tinker_cookbook.renderers.base import ParseTermination
 
 from ...datasets.paper import COLUMNS, Paper, Role
+from ..compat import ParseTermination
 from ..kit.base import Example, SciSciEnv
 from ..kit.cards import SECTIONS, sections
 from ..kit.episodes import Episode, play_episode, run_sync

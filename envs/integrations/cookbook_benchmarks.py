@@ -12,6 +12,7 @@ from tinker_cookbook.renderers import Message, Renderer
 from tinker_cookbook.rl.message_env import MessageEnv, MessageStepResult
 from tinker_cookbook.rl.types import Env
 
+from ..compat import EARLY_END_METRICS
 from ..registry import make, spec
 from .registration import benchmark_name, env_ids
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from ..kit.base import SciSciEnv
 
 DATASET_VARIABLE = "SCISCI_GYM_DATASET"
-COOKBOOK_METRICS = ("max_tokens_reached", "parse_error", "context_overflow", "stop/max_tokens", "stop/parse_error")
-"""What the cookbook says about an episode that ended early, and nothing where it did not."""
 
 
 class GradedEnv(MessageEnv):
@@ -133,7 +132,7 @@ class SciSciBenchmark(BenchmarkBuilder):
         missing = {"env_reward": env_class.reward_range[0], **env_class.ungraded}
         for name in sorted({name for metrics in metrics_list for name in metrics} | set(missing)):
             # Other metrics are about the episodes that have them, such as `challenge_truth/correct`.
-            default = missing.get(name, 0.0 if name in COOKBOOK_METRICS else None)
+            default = missing.get(name, 0.0 if name in EARLY_END_METRICS else None)
             values = [metrics.get(name, default) for metrics in metrics_list]
             known = [value for value in values if value is not None]
             if known:

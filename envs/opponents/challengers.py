@@ -1,4 +1,4 @@
-"""Agent B, who challenges: scripted, or any `MessageCompleter`, such as those of `envs/opponents/completers.py`.
+"""Agent B, who challenges: scripted, or any `MessageCompleter`, such as those of `envs/opponents/models.py`.
 
 A challenger is told which label to argue for and sees the paper as the agent saw it. It never sees the outcome, so what
 it writes can tell no more about it than the paper does.
@@ -18,9 +18,7 @@ from tinker_cookbook.renderers import Message
 from ..kit.answers import message_text
 from ..kit.fencing import as_data
 from ..kit.prompts import DATA
-from .asking import LIMITS, Limits, ask
-from .completers import LiteLLMCompleter, tinker_completer
-from .named import Named
+from .models import LIMITS, Limits, LiteLLMCompleter, Named, ask, tinker_completer
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class CompleterChallenger(Challenger):
     Parameters
     ----------
     completer : MessageCompleter
-        Has to be picklable if rollouts run in worker processes, as those of `envs/opponents/completers.py` are.
+        Has to be picklable if rollouts run in worker processes, as those of `envs/opponents/models.py` are.
     limits : Limits
     """
 

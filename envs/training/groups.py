@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import chz
-import tinker
-from tinker_cookbook import model_info
-from tinker_cookbook.exceptions import TinkerCookbookError
-from tinker_cookbook.renderers import Message, Renderer, get_renderer
-from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv
+from tinker_cookbook.renderers import Renderer
+from tinker_cookbook.rl.message_env import MessageEnv
 from tinker_cookbook.rl.types import (
     Action,
     ActionExtra,
@@ -25,50 +20,19 @@ from tinker_cookbook.rl.types import (
     StepResult,
     Trajectory,
 )
-from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from ...datasets.store import load_papers
 from ...rewards.diagnostics import group_diagnostics
+from ..compat import RenderedInPlace
 from ..kit.base import Example, SciSciEnv
+from ..kit.renderers import renderer_of
 from ..registry import spec
 from .order import Order, Shuffled, epoch_order
 from .outcomes import outcome_metrics
-from .thread_safe_tokenizer import ThreadSafeTokenizer
 from .transcripts import log_episodes
 
 
-@functools.lru_cache(maxsize=8)
-def renderer_of(renderer_name: str, tokenizer_name: str) -> Renderer:
-    """Renderer for a tokenizer (a hub name or a local folder), made once a process."""
-    tokenizer: Any = ThreadSafeTokenizer(get_tokenizer(tokenizer_name))
-    return get_renderer(renderer_name, tokenizer, model_name=tokenizer_name)
-
-
-def renderer_name_for(model_name: str, explicit: str | None = None) -> str:
-    """Renderer of a model: the one asked for, the cookbook's recommendation, or for a local folder its chat template.
-
-    Raises
-    ------
-    ValueError
-        If the model is neither known to the cookbook nor a folder with a chat template that is recognised.
-    """
-    if explicit:
-        return explicit
-    if not Path(model_name).is_dir():
-        try:
-            return model_info.get_recommended_renderer_name(model_name)
-        except (ValueError, KeyError, TinkerCookbookError) as error:
-            raise ValueError(
-                f"no folder {model_name!r}, and the cookbook does not know a model of that name ({error}); check "
-                "model_name, or pass renderer_name="
-            ) from error
-    template = getattr(get_tokenizer(model_name), "chat_template", None) or ""
-    if "<|im_start|>" in template:
-        return "qwen3_instruct"
-    raise ValueError(f"cannot tell the renderer of {model_name} from its chat template; pass renderer_name=")
-
-
-class SciSciTokenEnv(EnvFromMessageEnv):
+class SciSciTokenEnv(RenderedInPlace):
     """A message environment at token level, which is told when its episode ends without it.
 
     The cookbook's adapter returns early on a token limit and on a message that cannot be parsed. Here that costs the
@@ -79,12 +43,6 @@ class SciSciTokenEnv(EnvFromMessageEnv):
         # The cookbook's default for a cut-off answer is -0.1: better than being wrong. It would teach a policy to run
         # out of tokens whenever it is unsure.
         super().__init__(renderer, env, failed_parse_reward=floor, context_overflow_reward=floor)
-
-    async def _render_in_thread(self, messages: list[Message], **kwargs: Any) -> tinker.ModelInput:
-        # Not in a thread, as the cookbook does it: a fast tokenizer switches flags on itself while it encodes, so two
-        # threads crash ("Already borrowed") or, worse, encode `<|im_start|>` as plain text now and then. A prompt about
-        # a paper or two takes a millisecond.
-        return self.renderer.build_generation_prompt(messages, **kwargs)
 
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
         result = await super().step(action, extra=extra)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from tinker_cookbook.rl.types import Metrics, Trajectory
 
+from ..compat import CUT_OFF_METRICS
 from ..kit.base import SciSciEnv
-
-CUT_OFF = ("max_tokens_reached", "context_overflow")
-"""What the cookbook says about an episode that a token limit ended; it says nothing about the others, so that the
-average of its own metric is 1 or absent."""
 
 ANSWERED = ("format_valid", "objector_format_valid")
 
@@ -38,7 +35,7 @@ def outcome_metrics(trajectory: Trajectory, env: SciSciEnv, reward: float) -> Me
     """
     steps = trajectory.transitions
     said = str(steps[-1].logs.get("predicted", "")) if steps else ""
-    truncated = any(name in step.metrics for step in steps for name in CUT_OFF)
+    truncated = any(name in step.metrics for step in steps for name in CUT_OFF_METRICS)
     # The last step says whether there was an answer; both sides of a game have a name for it.
     answered = bool(steps) and any(steps[-1].metrics.get(name, 0.0) > 0 for name in ANSWERED)
     at_floor = reward <= env.reward_range[0]

@@ -12,8 +12,8 @@ from tinker_cookbook import cli_utils, hyperparam_utils, model_info
 from tinker_cookbook.exceptions import TinkerCookbookError
 
 from ...datasets.store import load_card
+from ...envs.kit.renderers import renderer_name_for
 from ...envs.registry import spec
-from ...envs.training.groups import renderer_name_for
 from .checkpoints import state_path
 from .engines import EngineConfig, folder
 

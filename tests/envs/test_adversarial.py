@@ -10,8 +10,8 @@ from tinker_cookbook.rl.rollouts import do_group_rollout
 from scisci_gym import Paper
 from scisci_gym.envs.adversarial import AdversarialDisruptionEnv
 from scisci_gym.envs.opponents.challengers import Case, CompleterChallenger, ScriptedChallenger
-from scisci_gym.envs.opponents.completers import TinkerCompleter
 from scisci_gym.envs.opponents.judge import ReasonsJudge
+from scisci_gym.envs.opponents.models import TinkerCompleter
 from scisci_gym.envs.training.groups import SciSciGroupBuilder
 
 LABELS = ("disruptive", "consolidating", "neutral")

@@ -1,5 +1,8 @@
 """What people see: the commands, the gallery, and that a new environment is one file."""
 
+import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,29 +98,57 @@ def test_every_card_has_its_sections():
         assert list(sections(env_class))[:5] == ["Description", "Action", "Observation", "Rewards", "Episode end"]
 
 
-def test_the_page_on_adding_an_environment_works_as_written(tmp_path):
-    """Its file is put into a copy of the package: nothing else is edited, and everything has it."""
+@pytest.fixture
+def copy_with_another_environment(tmp_path):
+    """The folder of a copy of the package to which the file of docs/add-an-environment.md was added, and no more."""
     page = (ROOT / "docs" / "add-an-environment.md").read_text()
-    source = page.split("```python\n")[1].split("```")[0]
     package = tmp_path / "scisci_gym"
     package.mkdir()
-    for name in ("datasets", "engine", "recipes", "rewards"):
+    for name in ("datasets", "engine", "evaluation", "recipes", "rewards", "pyproject.toml"):
         (package / name).symlink_to(ROOT / name)
     for path in ROOT.glob("*.py"):
         (package / path.name).symlink_to(path)
-    (package / "envs").mkdir()
-    for path in (ROOT / "envs").iterdir():
-        (package / "envs" / path.name).symlink_to(path)
-    (package / "envs" / "authors.py").write_text(source)
+    for name in ("envs", "tests", "docs"):
+        shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "envs" / "authors.py").write_text(page.split("```python\n")[1].split("```")[0])
+    return tmp_path
+
+
+def run_in(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python with the copy of the package before the installed one."""
+    env = {**os.environ, "PYTHONPATH": str(copy)}
+    return subprocess.run([sys.executable, *arguments], cwd=copy, env=env, capture_output=True, text=True)
+
+
+def test_the_page_on_adding_an_environment_works_as_written(copy_with_another_environment):
+    """Its file is put into a copy of the package: nothing else is edited, and everything has it."""
+    copy = copy_with_another_environment
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import scisci_gym\n"
+        "import sys, scisci_gym\n"
         "assert scisci_gym.__file__.startswith(sys.argv[1]), scisci_gym.__file__\n"
         "print(len(scisci_gym.check_env('team-size-v0')))\n"
         "from scisci_gym.envs.integrations.gallery import gallery\n"
         "print('## team-size-v0' in gallery())\n"
         "from tinker_cookbook.eval.benchmarks import REGISTRY\n"
         "print('scisci_team_size' in REGISTRY)\n"
+        "from scisci_gym.envs.integrations.registration import env_ids\n"
+        "print('team-size-v0' in env_ids())\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
-    assert done.stdout.split() == ["20", "True", "True"], done.stderr[-2000:]
+    done = run_in(copy, "-c", code, str(copy))
+    assert done.stdout.split() == ["20", "True", "True", "True"], done.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_the_whole_suite_passes_with_another_environment(copy_with_another_environment):
+    """Every test of the environments, unedited, in the copy: checks, benchmarks, Gymnasium, gallery, training."""
+    copy = copy_with_another_environment
+    page = "scisci_gym/docs/gallery.md"
+    written = run_in(copy, "-m", "scisci_gym.envs.integrations.gallery", page)
+    assert "11 environments" in written.stdout, written.stderr[-2000:]
+    tests = ["scisci_gym/tests/envs", "-k", "not another_environment and not as_written"]
+    options = ["-c", "scisci_gym/pyproject.toml", "-p", "no:cacheprovider", "-q", "-m", "not slow"]
+    done = run_in(copy, "-m", "pytest", *tests, *options)
+    assert done.returncode == 0, done.stdout[-5000:]
+    collected = run_in(copy, "-m", "pytest", *tests, *options, "--collect-only")
+    for test in ("test_every_environment_passes", "test_its_own_check_passes_without_a_warning", "test_a_short_prompt"):
+        assert re.search(rf"{test}.*team-size-v0", collected.stdout), test

@@ -15,6 +15,7 @@ PAPER = Paper(
     novelty_score=0.9,
     conventionality_score=0.2,
     citation_percentile=0.97,
+    authors_count=1,
     primary_field="Hydrology",
     venue="Journal of Ice",
     reference_titles=("Foundations of ice",),

@@ -15,7 +15,7 @@ from scisci_gym.envs.integrations.papers import papers_of
 from scisci_gym.envs.integrations.registration import gymnasium_name, register_envs
 from scisci_gym.envs.kit.episodes import play_episode, run_sync
 from scisci_gym.envs.opponents.challengers import CompleterChallenger
-from scisci_gym.envs.opponents.completers import LiteLLMCompleter
+from scisci_gym.envs.opponents.models import LiteLLMCompleter
 
 RIGHT = "<answer>disruptive</answer>"
 

@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 
 from scisci_gym import Paper, make
 from scisci_gym.cli import app
-from scisci_gym.envs.opponents.asking import Limits, ask
 from scisci_gym.envs.opponents.challengers import CHALLENGERS, Case, Challenger, CompleterChallenger, ScriptedChallenger
 from scisci_gym.envs.opponents.judge import ReasonsJudge
-from scisci_gym.envs.opponents.named import Named
+from scisci_gym.envs.opponents.models import Limits, Named, ask
 from scisci_gym.envs.training.groups import SciSciGroupBuilder
 from scisci_gym.recipes.kit.config import parse_options
 

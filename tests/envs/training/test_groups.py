@@ -4,7 +4,6 @@ import asyncio
 import pickle
 
 import pytest
-from tinker_cookbook.rl.message_env import EnvFromMessageEnv
 from tinker_cookbook.rl.metric_util import compute_trajectory_metrics
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
@@ -15,7 +14,6 @@ from scisci_gym.envs.training.groups import (
     SciSciDataset,
     SciSciDatasetBuilder,
     SciSciGroupBuilder,
-    SciSciTokenEnv,
     token_env,
 )
 
@@ -106,12 +104,6 @@ def test_token_env_needs_a_floor_for_environments_of_others(byte_renderer, paper
     with pytest.raises(ValueError, match="GradedEnv has no reward_range"):
         token_env(env, byte_renderer)
     assert token_env(env, byte_renderer, floor=0.0).failed_parse_reward == 0.0
-
-
-def test_the_cookbook_still_renders_where_we_override_it():
-    """`_render_in_thread` is private: if the cookbook renames it, threads would race on the tokenizer again."""
-    assert "_render_in_thread" in vars(EnvFromMessageEnv)
-    assert "_render_in_thread" in vars(SciSciTokenEnv)
 
 
 def dataset_of(papers, env_id="disruption-v0", **changes):

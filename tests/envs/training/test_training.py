@@ -23,9 +23,8 @@ from scisci_gym import Paper, spec, specs
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.adversarial import AdversarialDisruptionEnv
 from scisci_gym.envs.kit.samples import sample_papers
-from scisci_gym.envs.opponents.asking import Limits
 from scisci_gym.envs.opponents.challengers import Challenger, CompleterChallenger
-from scisci_gym.envs.opponents.completers import TinkerCompleter
+from scisci_gym.envs.opponents.models import Limits, TinkerCompleter
 from scisci_gym.envs.training.groups import SciSciDatasetBuilder, SciSciGroupBuilder, SciSciTokenEnv
 from scisci_gym.recipes.kit.compat import metrics_of_all_groups
 

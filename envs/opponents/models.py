@@ -1,0 +1,261 @@
+"""Language models that challenge or judge: made from a name, asked within limits, and allowed to fail.
+
+An endpoint may be down, hang, and answer with nothing, a megabyte or something that is not a text. None of that may end
+a training run, and none of it may be hidden: `ask` logs every failure as a warning, and the environment reports it as a
+metric. What the episode does instead is decided by the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from tinker_cookbook.completers import MessageCompleter, TinkerMessageCompleter
+from tinker_cookbook.renderers import Message
+
+from ..kit.renderers import renderer_name_for, renderer_of
+
+logger = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long, how often, and how much.
+
+    Parameters
+    ----------
+    timeout : float > 0
+        Seconds for one attempt.
+    attempts : int >= 1
+    pause : float >= 0
+        Seconds before the second attempt; twice as many before each later one.
+    longest : int >= 1
+        Characters of an answer that are read.
+    """
+
+    timeout: float = 60.0
+    attempts: int = 3
+    pause: float = 1.0
+    longest: int = 4_000
+
+    def __post_init__(self) -> None:
+        if not (self.timeout > 0 and self.attempts >= 1 and self.pause >= 0 and self.longest >= 1):
+            raise ValueError(f"timeout, attempts and longest must be positive and pause not negative, got {self!r}")
+
+
+LIMITS = Limits()
+
+
+async def ask(
+    call: Callable[[], Awaitable[object]], read: Callable[[str], Answer | None], limits: Limits = LIMITS
+) -> Answer | None:
+    """What a model answered, or None if every attempt failed.
+
+    Parameters
+    ----------
+    call : callable
+        Starts one attempt. An attempt fails if it raises an `Exception`, takes longer than `limits.timeout`, or gives
+        something that is not a text. One that blocks the event loop cannot be interrupted.
+    read : callable
+        Makes the answer of the first `limits.longest` characters; None where they hold none, which is a failure too.
+    limits : Limits
+
+    Raises
+    ------
+    asyncio.CancelledError
+        If the caller, or the attempt itself, is cancelled: that ends a run and is no failure of the model.
+    """
+    for attempt in range(limits.attempts):
+        if attempt:
+            await asyncio.sleep(limits.pause * 2 ** (attempt - 1))
+        try:
+            said = await _within(limits.timeout, call)
+            if not isinstance(said, str):
+                raise TypeError(f"expected a text, got {type(said).__name__}")
+            answer = read(said[: limits.longest])
+            if answer is not None:
+                return answer
+            problem = f"no answer in {len(said)} characters: {said[:80]!r}"
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        logger.warning("attempt %d of %d failed: %s", attempt + 1, limits.attempts, problem[:500])
+    return None
+
+
+async def _within(seconds: float, call: Callable[[], Awaitable[object]]) -> object:
+    """The result of an attempt, awaited for so many seconds at most."""
+    task = asyncio.ensure_future(call())
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if not done:
+            raise TimeoutError(f"no answer within {seconds:g} s")
+        return task.result()
+    finally:
+        if not task.done():
+            # Nobody waits for its end: an attempt that is deaf to being cancelled must not hold up the rollout.
+            task.cancel()
+            task.add_done_callback(lambda late: late.cancelled() or late.exception())
+
+
+@dataclass(frozen=True)
+class TinkerCompleter(MessageCompleter):
+    """A Tinker model, local or hosted: whatever `TINKER_BASE_URL` points at.
+
+    Parameters
+    ----------
+    renderer_name, tokenizer_name : str
+    base_model, model_path : str or None
+        One of the two, as for `ServiceClient.create_sampling_client`.
+    max_tokens : int
+    temperature : float
+    """
+
+    renderer_name: str
+    tokenizer_name: str
+    base_model: str | None = None
+    model_path: str | None = None
+    max_tokens: int = 256
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if (self.base_model is None) == (self.model_path is None):
+            raise ValueError("TinkerCompleter takes either base_model or model_path")
+
+    @cached_property
+    def _completer(self) -> MessageCompleter:
+        # Made at the first use in each process: a client does not survive pickling into another one.
+        import tinker
+
+        client = tinker.ServiceClient().create_sampling_client(model_path=self.model_path, base_model=self.base_model)
+        renderer = renderer_of(self.renderer_name, self.tokenizer_name)
+        return TinkerMessageCompleter(client, renderer, self.max_tokens, temperature=self.temperature)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_completer"}
+
+    async def __call__(self, messages: list[Message]) -> Message:
+        return await self._completer(messages)
+
+
+@dataclass(frozen=True)
+class LiteLLMCompleter(MessageCompleter):
+    """Any OpenAI-compatible endpoint, through litellm (``pip install 'scisci-gym[litellm]'``).
+
+    Parameters
+    ----------
+    model : str
+        As litellm names it, such as ``"openai/NAME"``; an endpoint of your own is ``api_base`` in `arguments`, or the
+        environment variable that litellm reads for it, such as ``OPENAI_API_BASE``.
+    arguments : dict
+        Passed on to ``litellm.acompletion``: ``api_base``, ``temperature``, ``max_tokens``, ...
+
+    Raises
+    ------
+    ImportError
+        If litellm is not installed: when the completer is made, before a run begins.
+    """
+
+    model: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            importlib.import_module("litellm")
+        except ImportError as error:
+            raise ImportError("LiteLLMCompleter needs litellm: pip install 'scisci-gym[litellm]'") from error
+
+    async def __call__(self, messages: list[Message]) -> Message:
+        litellm = importlib.import_module("litellm")
+        answer = await litellm.acompletion(model=self.model, messages=messages, **self.arguments)
+        return Message(role="assistant", content=answer.choices[0].message.content or "")
+
+
+def tinker_completer(argument: str, **options: Any) -> TinkerCompleter:
+    """The completer that ``MODEL`` or ``MODEL@tinker://PATH`` stands for; with a path, that checkpoint of the model.
+
+    Raises
+    ------
+    ValueError
+        If neither the cookbook nor the folder `MODEL` says which renderer the model needs.
+    """
+    model, at, path = argument.partition("@tinker://")
+    source: dict[str, Any] = {"model_path": f"tinker://{path}"} if at else {"base_model": model}
+    return TinkerCompleter(renderer_name_for(model), model, **source, **options)
+
+
+class _Entry(NamedTuple, Generic[Thing]):
+    make: Callable[[str], Thing]
+    argument: str
+    summary: str
+
+
+class Named(Generic[Thing]):
+    """A registry of things of one kind that are made from a name and, for some, an argument after a colon.
+
+    Parameters
+    ----------
+    kind : str
+        What they are called in error messages, such as ``"challenger"``.
+    base : type
+        What they are instances of.
+    """
+
+    def __init__(self, kind: str, base: type[Thing]):
+        self.kind, self.base = kind, base
+        self._entries: dict[str, _Entry[Thing]] = {}
+        # Once a process: a thing may hold a connection.
+        self._made = lru_cache(maxsize=64)(self._make)
+
+    def register(self, name: str, make: Callable[[str], Thing], summary: str, argument: str = "") -> None:
+        """Add an entry.
+
+        Parameters
+        ----------
+        name : str
+        make : callable
+            From the argument to the thing; the argument is empty for an entry that takes none.
+        summary : str
+            One line for help texts.
+        argument : str
+            What the argument is called in help texts, such as ``"MODEL"``; empty if there is none.
+
+        Raises
+        ------
+        ValueError
+            If the name is taken.
+        """
+        if name in self._entries:
+            raise ValueError(f"{self.kind} {name!r} is registered already")
+        self._entries[name] = _Entry(make, argument, summary)
+
+    def listing(self) -> dict[str, str]:
+        """How each entry is written, and its summary."""
+        return {self._form(name): entry.summary for name, entry in self._entries.items()}
+
+    def _form(self, name: str) -> str:
+        argument = self._entries[name].argument
+        return f"{name}:{argument}" if argument else name
+
+    def resolve(self, value: object) -> Thing:
+        """The thing that `value` is or names.
+
+        Raises
+        ------
+        ValueError
+            If it is neither a thing of this kind nor a registered name, or the argument of a name is missing or not
+            wanted.
+        """
+        return value if isinstance(value, self.base) else self._made(str(value))
+
+    def _make(self, text: str) -> Thing:
+        name, _, argument = text.partition(":")
+        if name not in self._entries or bool(argument) != bool(self._entries[name].argument):
+            raise ValueError(f"no {self.kind} {text!r}; there is {', '.join(self.listing())}")
+        return self._entries[name].make(argument)
