@@ -11,7 +11,7 @@ import jinja2
 
 from ...datasets.atomic_files import write_text_atomically
 from ...datasets.errors import BadInput
-from .curves import legend_line
+from .pictures import legend_line
 
 TEMPLATE_ROOMS = ("evaluation.render", "recipes.reporting")
 """Packages with templates: those that every page is made of, and the pages of runs and experiments."""

@@ -15,8 +15,8 @@ from ...envs.kit.episodes import run_sync
 from ...evaluation.ask import Answer
 from ...evaluation.bootstrap import Score
 from ...evaluation.outcome import PolicyResult
-from ...evaluation.render.curves import curve_svg
 from ...evaluation.render.pages import render_page
+from ...evaluation.render.pictures import curve_svg
 from ..monitoring.metrics import read_metrics
 from .demo import ENV_OPTIONS, DemoResult
 from .result import compared, terminal_table

@@ -170,8 +170,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _show(console: Console, result: Leaderboard, paths: list[Path], probed: Sequence[Path] = ()) -> None:
-    from ...evaluation.render.leaderboard_text import leaderboard_tables
-    from ...evaluation.render.probe_tables import probe_tables
+    from ...evaluation.render.tables import leaderboard_tables, probe_tables
 
     console.print(leaderboard_tables(result))
     for name, layer in result.extras.items():
@@ -200,8 +199,8 @@ def _write_leaderboard(result: Leaderboard, out: Path) -> list[Path]:
     """Write the leaderboard in every form, and return the files."""
     from ...evaluation.leaderboard import RESULT, write_results
     from ...evaluation.render.evaluation_page import write_page
-    from ...evaluation.render.leaderboard_plot import write_plot
-    from ...evaluation.render.leaderboard_text import leaderboard_markdown
+    from ...evaluation.render.pictures import write_plot
+    from ...evaluation.render.tables import leaderboard_markdown
 
     out.mkdir(parents=True, exist_ok=True)
     made = write_results(result, out / RESULT)["made"]

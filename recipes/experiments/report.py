@@ -13,9 +13,8 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from ...envs.registry import spec
-from ...evaluation.render.curves import curves_svg
 from ...evaluation.render.pages import render_page
-from ...evaluation.render.reliability import reliability_svg
+from ...evaluation.render.pictures import curves_svg, reliability_svg
 from ..monitoring.metrics import read_metrics
 from .assessment import CHALLENGER, Assessment
 from .result import LINEAR, StudyResult, verdict

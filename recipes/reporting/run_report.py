@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...evaluation.records import without_secrets
-from ...evaluation.render.curves import curves_svg
 from ...evaluation.render.figures import shown
 from ...evaluation.render.pages import render_page
+from ...evaluation.render.pictures import curves_svg
 from ..monitoring.alarms import Alarm, history
 from ..monitoring.experiment import comparison_sentence, facts_of, question_of
 from ..monitoring.metrics import (

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,15 @@ from tinker_cookbook.eval.benchmarks import BenchmarkBuilder, register
 from typer.testing import CliRunner
 
 from scisci_gym.cli import app
+from scisci_gym.datasets.atomic_files import write_json_atomically
 from scisci_gym.datasets.store import load_card
 from scisci_gym.evaluation.ask import Answer
 from scisci_gym.evaluation.leaderboard import Leaderboard, LeaderboardOptions, board, entry, write_results
+from scisci_gym.evaluation.probes.flips import Challenged, flips
 from scisci_gym.evaluation.public_benchmarks import public_benchmarks
-from scisci_gym.evaluation.render.evaluation_page import tables_of, write_page
-from scisci_gym.evaluation.render.leaderboard_text import leaderboard_markdown, leaderboard_tables
+from scisci_gym.evaluation.records import plain
+from scisci_gym.evaluation.render.evaluation_page import write_page
+from scisci_gym.evaluation.render.tables import leaderboard_markdown, leaderboard_tables, result_tables
 from scisci_gym.recipes.experiments.evaluate import evaluate_all
 
 HOSTILE = "<script>alert(1)</script>|x"
@@ -143,8 +147,11 @@ def test_texts_of_papers_and_models_are_escaped(small_dataset: Path, tmp_path: P
     options = LeaderboardOptions(str(small_dataset), tmp_path)
     card = load_card(small_dataset)
     made = board("disruption-v0", PRIOR, entries)
-    result = Leaderboard(options, (made,), {}, card, {"public": {"split": "test", HOSTILE: {"problem": HOSTILE}}})
-    (tmp_path / "flips.json").write_text(json.dumps({"split": "test", "challengers": {HOSTILE: {"n": 1}}}))
+    public = asyncio.run(public_benchmarks([HOSTILE], None, None, tmp_path, max_tokens=4))  # pyright: ignore
+    result = Leaderboard(options, (made,), {}, card, {"public": public})
+    challenged = flips([Challenged("truth", "neutral", "disruptive", "neutral", "neutral")])
+    report = {"split": "test", "challengers": {HOSTILE: asdict(challenged)}}
+    write_json_atomically(tmp_path / "flips.json", plain(report))
     (tmp_path / "consistency.json").write_text(json.dumps({"split": "validation", "never shown": 1}))
     whole = write_results(result, tmp_path / "leaderboard.json")
     page = write_page(result, tmp_path / "evaluation.html", whole["made"]).read_text()
@@ -159,17 +166,15 @@ def test_texts_of_papers_and_models_are_escaped(small_dataset: Path, tmp_path: P
     assert "alert(1)" in console.export_text()
 
 
-def test_results_of_any_shape_become_tables() -> None:
-    score = {"value": 0.5, "low": 0.25, "high": None}
-    rows = {"truth": {"n": 3, "after": score}, "wrong": {"n": 4, "after": score}}
-    assert tables_of({"split": "test", "arms": {"scripted": rows}}) == [
-        ("", ["", ""], [["split", "test"]]),
-        (
-            "arms: scripted",
-            ["", "n", "after"],
-            [["truth", "3", "0.500 [0.250, -]"], ["wrong", "4", "0.500 [0.250, -]"]],
-        ),
-    ]
+def test_further_layers_are_tables() -> None:
+    assert result_tables("held_out_nll", {"held_out/nll": 0.123456})[0].rows == [["held_out/nll", "0.1235"]]
+    task = {"task": "scisci_gym/novelty", "version": 0, "samples": 1200, "metrics": {"f1": 0.5}, "log": "x.eval"}
+    tasks, settings = result_tables("inspect", {"tasks": [task], "packages": {"inspect_ai": "0.3"}, "max_tokens": 64})
+    assert tasks.rows == [["scisci_gym/novelty", "0", "1,200", "f1", "0.5", "x.eval"]]
+    assert (settings.rows, settings.detail) == ([["max tokens", "64"]], True)
+    done = {"score": 0.25, "n": 1000, "errors": 0, "truncated": 3, "problem": "", "experimental": True}
+    (public,) = result_tables("public", {"benchmarks": {"gsm8k": done}, "versions": {"datasets": "4"}})
+    assert public.rows == [["gsm8k", "0.250", "1,000", "0", "3", "experimental", ""]]
 
 
 class Unreachable(BenchmarkBuilder):

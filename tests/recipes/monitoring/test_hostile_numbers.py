@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from scisci_gym.evaluation.render.curves import curves_svg
 from scisci_gym.evaluation.render.figures import mean_of, shown
+from scisci_gym.evaluation.render.pictures import curves_svg
 from scisci_gym.recipes.experiments.result import cost_of
 from scisci_gym.recipes.experiments.sweep import SweepRun, measures, tabulated
 from scisci_gym.recipes.monitoring.alarms import alarms, history

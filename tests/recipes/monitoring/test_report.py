@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from scisci_gym.cli import app
 from scisci_gym.envs.training.transcripts import EPISODE
-from scisci_gym.evaluation.render.curves import curves_svg, running_mean
 from scisci_gym.evaluation.render.pages import render_page
+from scisci_gym.evaluation.render.pictures import curves_svg, running_mean
 from scisci_gym.recipes.monitoring.recorded import recorded_run
 from scisci_gym.recipes.reporting.transcripts import episodes_of
 

@@ -12,7 +12,7 @@ from scisci_gym.evaluation.probes.consistency import consistency_report
 from scisci_gym.evaluation.probes.contamination import contamination_report, cutoff_date
 from scisci_gym.evaluation.probes.flips import flip_report
 from scisci_gym.evaluation.probes.titles import split_title
-from scisci_gym.evaluation.render.probe_tables import probe_tables
+from scisci_gym.evaluation.render.tables import probe_tables, result_tables
 
 
 def shown(name: str, found: dict) -> str:
@@ -35,7 +35,12 @@ def by_heart(prompt: str) -> str:
     [(by_heart, ": the model knows these papers"), (lambda _: "<answer>neutral</answer>", ": no sign that")],
 )
 def test_contamination(examine, policy, verdict) -> None:
-    text = shown("contamination", asyncio.run(contamination_report(examine(policy), cutoff_date("2005"))))
+    report = asyncio.run(contamination_report(examine(policy), cutoff_date("2005")))
+    details = {table.title: table.rows for table in result_tables("contamination", report) if table.detail}
+    assert len(details["Near-duplicates"]) == 9
+    assert "published after" in [row[0] for row in details["All groups of papers"]]
+    text = shown("contamination", report)
+    assert "Near-duplicates" not in text
     assert verdict in text
     assert "before 2005-12-31" in text
     assert "after 2005-12-31" in text

@@ -1,4 +1,4 @@
-"""Learning curves as inline SVG that takes its colours from the page, so that it is right in light and dark."""
+"""Learning curves, reliability diagrams and leaderboards as inline SVG in the colours of the page, light or dark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import html
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 
@@ -17,6 +18,10 @@ from matplotlib.lines import Line2D
 
 from .figures import as_float
 
+if TYPE_CHECKING:
+    from ..calibration import Calibration
+    from ..leaderboard import Board
+
 Rows = Sequence[Mapping[str, Any]]
 
 # Matplotlib draws in these colours; `_themed` turns each into the page's variable of that name, see base.html.j2.
@@ -24,6 +29,7 @@ INK, MUTED, GRID = "#010101", "#020202", "#030303"
 LINES = ("#100001", "#100002", "#100003", "#100004", "#100005", "#100006", "#100007", "#100008")
 # Matplotlib computes with multiples of what it draws, which have to be floats too.
 DRAWABLE = 1e300
+PRINTED_INK, PRINTED_MUTED, PRINTED_ACCENT, PRINTED_GRID = "#1b1f24", "#6b7480", "#0b66b5", "#e4e7eb"
 DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2))
 _VARIABLES = {
     INK: "var(--ink, #1b1f24)",
@@ -95,27 +101,31 @@ def curves_svg(
     if smooth < 1:
         raise ValueError(f"smooth must be at least 1, got {smooth}")
     marks = marks or {}
-    with matplotlib.rc_context({"svg.hashsalt": key + title, "svg.fonttype": "none", "font.family": "sans-serif"}):
-        figure, axes = plt.subplots(figsize=(5.2, 2.9))
-        try:
-            for at, (name, seeds) in enumerate(runs.items()):
-                steps, low, mean, high = _band(seeds, key)
-                if len(steps):
-                    _draw(axes, at, steps, low, mean, high, smooth, len(seeds) > 1)
-                    _circle(axes, at, steps, mean, marks.get(name))
-            _dress(axes, title, levels, limits)
-            if legend and len(runs) > 1:
-                _legend(axes, runs)
-            buffer = io.StringIO()
-            # Fixed ids and no date: the same run gives the same report.
-            figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
-        finally:
-            plt.close(figure)
-    return _themed(buffer.getvalue(), title)
+
+    def draw(axes: Any) -> None:
+        for index, (name, seeds) in enumerate(runs.items()):
+            steps, low, mean, high = _band(seeds, key)
+            if len(steps):
+                _draw(axes, index, steps, low, mean, high, smooth, len(seeds) > 1)
+                _circle(axes, index, steps, mean, marks.get(name))
+        for name, value in levels:
+            axes.axhline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+            options = {"xycoords": ("axes fraction", "data"), "va": "bottom"}
+            axes.annotate(_plain(name), (0.02, value), color=MUTED, fontsize=8, **options)
+        if limits:
+            axes.set_ylim(*limits)
+        axes.set_xlabel("step", fontsize=9, color=INK)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if legend and len(runs) > 1:
+            _legend(axes, runs)
+
+    return figure_svg(title, draw, salt=key + title)
 
 
-def figure_svg(title: str, draw: Callable[[Any], None], size: tuple[float, float] = (5.2, 2.9)) -> str:
-    """Another picture in the same dress, as an `<svg>` element.
+def figure_svg(
+    title: str, draw: Callable[[Any], None], size: tuple[float, float] = (5.2, 2.9), salt: str | None = None
+) -> str:
+    """A picture in the style of the pages, as an `<svg>` element.
 
     Parameters
     ----------
@@ -123,13 +133,23 @@ def figure_svg(title: str, draw: Callable[[Any], None], size: tuple[float, float
     draw : callable
         Draws on the axes it is given, in `INK`, `MUTED`, `GRID` and `LINES`.
     size : (width, height) in inches
+    salt : str, optional
+        Makes the ids of the picture's parts differ from those of other pictures; default: the title.
     """
-    with matplotlib.rc_context({"svg.hashsalt": title, "svg.fonttype": "none", "font.family": "sans-serif"}):
+    options: dict[Any, Any] = {"svg.hashsalt": salt or title, "svg.fonttype": "none", "font.family": "sans-serif"}
+    with matplotlib.rc_context(options):
         figure, axes = plt.subplots(figsize=size)
         try:
             draw(axes)
-            _dress(axes, title, (), None, along=axes.get_xlabel())
+            axes.set_title(_plain(title), loc="left", fontsize=10, color=INK)
+            axes.tick_params(labelsize=8, colors=INK)
+            for side, spine in axes.spines.items():
+                spine.set_visible(side in ("left", "bottom"))
+                spine.set_color(MUTED)
+            axes.grid(axis="y", color=GRID, linewidth=0.8)
+            axes.set_axisbelow(True)
             buffer = io.StringIO()
+            # Fixed ids and no date: the same run gives the same report.
             figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
         finally:
             plt.close(figure)
@@ -212,31 +232,6 @@ def _circle(axes: Any, at: int, steps: np.ndarray, mean: np.ndarray, mark: int |
         axes.plot(steps[place], mean[place], "o", color=LINES[at % len(LINES)], markersize=9, fillstyle="none")
 
 
-def _dress(
-    axes: Any,
-    title: str,
-    levels: Sequence[tuple[str, float]],
-    limits: tuple[float, float] | None,
-    along: str = "step",
-) -> None:
-    for name, value in levels:
-        axes.axhline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        place = {"xycoords": ("axes fraction", "data"), "va": "bottom"}
-        axes.annotate(_plain(name), (0.02, value), color=MUTED, fontsize=8, **place)
-    if limits:
-        axes.set_ylim(*limits)
-    axes.set_title(_plain(title), loc="left", fontsize=10, color=INK)
-    axes.set_xlabel(along, fontsize=9, color=INK)
-    if along == "step":
-        axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.tick_params(labelsize=8, colors=INK)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(MUTED)
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
 def _legend(axes: Any, names: Iterable[str]) -> None:
     lines = [Line2D([], [], color=LINES[at % len(LINES)], dashes=_dashes(at)) for at, _ in enumerate(names)]
     axes.legend(lines, [_plain(name) for name in names], frameon=False, fontsize=8, labelcolor=INK)
@@ -256,3 +251,86 @@ def _themed(svg: str, title: str) -> str:
     # The page's own letters; what is drawn stays readable on its own as well.
     svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
     return svg.replace("<svg", f'<svg role="img" stroke-linejoin="round" aria-label="{html.escape(title)}"', 1)
+
+
+def reliability_svg(title: str, result: Calibration) -> str:
+    """A reliability diagram as an `<svg>` element: a dot for each bin with its 95 % interval, larger where it holds
+    more forecasts; on the diagonal they are calibrated.
+
+    Parameters
+    ----------
+    title : str
+    result : Calibration
+    """
+
+    def draw(axes) -> None:
+        filled = [part for part in result.bins if part.n]
+        most = max((part.n for part in filled), default=1)
+        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        for part in filled:
+            axes.plot([part.forecast] * 2, [part.observed_low, part.observed_high], color=LINES[0], linewidth=1)
+            size = 3 + 6 * (part.n / most) ** 0.5
+            axes.plot(part.forecast, part.observed, "o", color=LINES[0], markersize=size)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_xlabel("forecast", fontsize=9, color=INK)
+        axes.set_ylabel("came true", fontsize=9, color=INK)
+
+    return figure_svg(f"{title}: ECE {result.ece.value:.3f}", draw, size=(3.4, 3.1))
+
+
+def write_plot(boards: Sequence[Board], stem: Path) -> list[Path]:
+    """Write `stem`.svg and `stem`.png and return their paths."""
+    heights = [len(board.entries) + 1.6 for board in boards]
+    paths = [stem.with_suffix(suffix) for suffix in (".svg", ".png")]
+    with matplotlib.rc_context({"svg.hashsalt": "leaderboard", "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure, panels = plt.subplots(
+            len(boards),
+            1,
+            figsize=(8.0, 0.24 * sum(heights)),
+            squeeze=False,
+            gridspec_kw={"height_ratios": heights, "hspace": 0.65},
+        )
+        try:
+            for board, axes in zip(boards, panels[:, 0], strict=True):
+                _draw_entries(axes, board, PRINTED_MUTED, PRINTED_ACCENT, PRINTED_INK)
+                axes.set_title(f"{board.env_id}: {board.main_name}", loc="left", fontsize=10, color=PRINTED_INK)
+                axes.grid(axis="x", color=PRINTED_GRID, linewidth=0.8)
+                for side in ("top", "right", "left"):
+                    axes.spines[side].set_visible(False)
+            for path in paths:
+                # No date: the same scores give the same file.
+                metadata = {"Date": None} if path.suffix == ".svg" else None
+                figure.savefig(path, format=path.suffix[1:], dpi=150, bbox_inches="tight", metadata=metadata)
+        finally:
+            plt.close(figure)
+    return paths
+
+
+def board_svg(board: Board) -> str:
+    """One panel as an `<svg>` element in the colours of a report."""
+
+    def draw(axes: Any) -> None:
+        _draw_entries(axes, board, MUTED, LINES[0], INK)
+        axes.set_xlabel(board.main_name, fontsize=9, color=INK)
+
+    return figure_svg(f"{board.env_id}: {board.main_name}", draw, size=(5.2, 0.27 * len(board.entries) + 1.0))
+
+
+def _draw_entries(axes: Any, board: Board, plain: str, accent: str, ink: str) -> None:
+    """Draw the main scores of a board from top to bottom; policies in `accent`."""
+    names = []
+    for at, entry in enumerate(board.entries):
+        score, place = entry.outcome.main_score, len(board.entries) - at
+        colour = plain if entry.kind == "baseline" else accent
+        axes.plot([score.low, score.high], [place] * 2, color=colour, linewidth=1.6)
+        axes.plot(score.value, place, "o", color=colour, markersize=5)
+        # Matplotlib reads `$...$` as mathematics.
+        names.append(entry.name.replace("$", r"\$"))
+    if board.entries[0].outcome.main == "brier_skill":
+        axes.axvline(0, color=plain, linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.set_yticks(range(len(names), 0, -1), names, fontsize=8)
+    axes.set_ylim(0.4, len(names) + 0.6)
+    axes.tick_params(axis="both", labelsize=8, colors=ink)
+    axes.tick_params(axis="y", length=0)
+    axes.set_axisbelow(True)

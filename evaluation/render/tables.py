@@ -1,0 +1,319 @@
+"""Results as tables: leaderboards and probes for a terminal of 80 columns, in Markdown, and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..bootstrap import Score
+from ..leaderboard import Board, Entry, Leaderboard, Versus
+
+SMALL_P = 0.001
+FLIP_COLUMNS = ("before", "after", "net_gain", "right_to_wrong", "wrong_to_right", "held", "followed")
+FLIP_KINDS = {"argued": "any label", "truth": "the truth", "wrong": "a wrong one", "control": "nothing"}
+SETTINGS = ("env", "options", "dataset", "split", "max_tokens", "max_examples", "seed", "control_rate", "draw", "limit")
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A table of a result, with remarks below it.
+
+    Parameters
+    ----------
+    title : str
+    headings : sequence of str
+    rows : sequence of rows of cells
+    notes : sequence of str
+    detail : bool
+        Only pages show it; a terminal does not.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    detail: bool = False
+
+
+def leaderboard_tables(result: Leaderboard) -> RenderableType:
+    """One table for every environment; its main score with the 95 % interval, others without."""
+    parts: list[RenderableType] = []
+    for board in result.boards:
+        parts += [_terminal_table(board), *(Text(f"- {sentence(versus, board)}") for versus in board.versus), Text("")]
+    parts += [Text(f"- {env_id} left out: {reason}") for env_id, reason in result.skipped.items()]
+    parts += [Text(f"- {note}") for note in result.notes]
+    return Group(*parts)
+
+
+def _terminal_table(board: Board) -> Table:
+    # Examples and not papers: both orders of a pair are two.
+    title = Text(f"{board.env_id}  ", style="bold")
+    title.append(f"{board.n:,} examples", style="dim")
+    table = Table(title=title, title_justify="left", title_style="", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("", max_width=30, overflow="fold")
+    for heading in (board.main_name, *_headings(board)):
+        table.add_column(heading, no_wrap=True, header_style="dim", justify="right")
+    for entry in board.entries:
+        cells = (entry.name, str(entry.outcome.main_score), *_further_scores(entry, board))
+        table.add_row(*cells, style=None if entry.kind == "baseline" else "bold")
+    return table
+
+
+def _headings(board: Board) -> list[str]:
+    if board.env_class.asks_for == "number":
+        return ["accuracy", "MCC"]
+    return ["accuracy" if board.main_name != "accuracy" else "macro-F1", "MCC", "AUROC"]
+
+
+def _further_scores(entry: Entry, board: Board) -> list[str]:
+    scores = entry.outcome.scores
+    columns: list[Score | None] = [scores.macro_f1 if board.main_name == "accuracy" else scores.accuracy, scores.mcc]
+    if board.env_class.asks_for != "number":
+        columns.append(entry.outcome.discrimination.auroc if entry.outcome.discrimination else None)
+    return ["" if score is None else f"{score.value:z.3f}" for score in columns]
+
+
+def sentence(versus: Versus, board: Board) -> str:
+    """A comparison in words; without McNemar's test where examples are not independent: both orders of a pair."""
+    p, gap = versus.labels.mcnemar_p, versus.reward_difference
+    text = (
+        f"{versus.first} against {versus.second}: reward {gap.signed}, right alone "
+        f"{versus.labels.n_only_first_right} : {versus.labels.n_only_second_right}"
+    )
+    if board.env_class.presentations > 1:
+        return text
+    return f"{text}, McNemar p {'<' if p < SMALL_P else '='} {max(p, SMALL_P):.3f}"
+
+
+def leaderboard_markdown(result: Leaderboard, command: str) -> str:
+    """The tables of a leaderboard as Markdown, with the command that made it."""
+    card, options = result.card, result.options
+    limit = f", at most {options.max_examples:,} examples for each environment" if options.max_examples else ""
+    lines = [
+        "# Leaderboard",
+        "",
+        f"Dataset `{options.dataset}` (content hash `{card['content_hash'][:16]}`), {options.split} split{limit}, "
+        f"seed {options.seed}. Brackets: 95 % bootstrap intervals over examples.",
+        "",
+        "```",
+        command,
+        "```",
+        "",
+    ]
+    for board in result.boards:
+        lines += [f"## {board.env_id}", "", f"{board.n:,} examples; sorted as asked, baselines first.", ""]
+        headings = ["", board.main_name, *_headings(board), "answered", "mean reward"]
+        rows = [
+            [
+                _markdown_text(entry.name),
+                str(entry.outcome.main_score),
+                *_further_scores(entry, board),
+                f"{entry.outcome.scores.answered:.1%}",
+                f"{entry.outcome.reward.value:z.3f}",
+            ]
+            for entry in board.entries
+        ]
+        rule = ["---", *["---:"] * (len(headings) - 1)]
+        lines += [*(f"| {' | '.join(row)} |" for row in (headings, rule, *rows)), ""]
+        lines += [f"- {_markdown_text(sentence(versus, board))}" for versus in board.versus]
+        lines += [""] if board.versus else []
+    lines += [f"- {env_id} left out: {reason}" for env_id, reason in result.skipped.items()]
+    lines += [f"- {_markdown_text(note)}" for note in result.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_text(text: str) -> str:
+    """Text that cannot break a table or become markup."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def probe_tables(name: str, result: dict[str, Any]) -> list[RenderableType]:
+    """`result_tables` for a terminal, without details."""
+    parts: list[RenderableType] = []
+    for content in result_tables(name, result):
+        if content.detail:
+            continue
+        # Titles of papers and tasks are not markup.
+        table = Table(title=Text(content.title), title_justify="left", box=None, pad_edge=False)
+        for index, heading in enumerate(content.headings):
+            table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
+        for row in content.rows:
+            table.add_row(*map(Text, row))
+        parts += [table, *(Text(f"- {note}") for note in content.notes)]
+    return parts
+
+
+def result_tables(name: str, result: dict[str, Any]) -> list[ResultTable]:
+    """The tables of a result that is not a leaderboard.
+
+    Parameters
+    ----------
+    name : "contamination" | "flips" | "consistency" | "held_out_nll" | "public" | "inspect"
+    result : dict
+        As `contamination_report`, `flip_report`, `consistency_report`, `HeldOutNLL`, `public_benchmarks` or
+        `run_inspect` returns it, or as it was read from its file.
+    """
+    tables = {
+        "contamination": _contamination,
+        "flips": _flips,
+        "consistency": _consistency,
+        "held_out_nll": _held_out_nll,
+        "public": _public,
+        "inspect": _inspect,
+    }[name](result)
+    settings = [[key.replace("_", " "), str(result[key])] for key in SETTINGS if result.get(key) is not None]
+    return [*tables, ResultTable("Settings", ["", ""], settings, detail=True)] if settings else tables
+
+
+def _score(score: dict[str, Any] | None, digits: int = 2) -> str:
+    if score is None or score["value"] is None:
+        return "-"
+    if score["low"] is None:
+        return f"{score['value']:z.{digits}f}"
+    return f"{score['value']:z.{digits}f} [{score['low']:z.{digits}f}, {score['high']:z.{digits}f}]"
+
+
+def _group_rows(groups: dict[str, dict[str, Any]], *names: str) -> list[list[str]]:
+    return [
+        [group.replace("_", " "), f"{scores['n']:,}", *(_score(scores[name]) for name in names)]
+        for group, scores in groups.items()
+    ]
+
+
+def _contamination(result: dict[str, Any]) -> list[ResultTable]:
+    cutoff, titles, masked, twins = (result[name] for name in ("cutoff", "titles", "anonymised", "duplicates"))
+    groups, details = {"all": result["scores"]}, {}
+    if cutoff:
+        groups |= {f"{name} {cutoff['cutoff']}": row for name, row in sorted(cutoff["scores"].items(), reverse=True)}
+        details |= cutoff["scores_by_period"]
+    if titles["summary"]:
+        groups |= {f"title {name}": row for name, row in titles["scores_known"].items()}
+        details |= {f"title {name}": row for name, row in titles["scores_by_tercile"].items()}
+    groups["names, acronyms, numbers masked"] = masked["scores"]["anonymised"]
+    if twins["near_duplicates"]:
+        groups |= {f"{name} of training papers": row for name, row in twins["scores"].items()}
+    notes = [
+        _title_note(titles),
+        f"masking costs {_score(masked['plain_minus_anonymised']['accuracy_difference'], 3)} accuracy; "
+        f"{masked['same_answer']:.0%} same answers",
+        f"{twins['near_duplicates']:,} of {twins['test_papers']:,} papers resemble one of {twins['train_papers']:,} "
+        f"training papers by {twins['threshold']:g} or more",
+    ]
+    differences = [
+        ["before the cutoff minus after", _score(cutoff and cutoff["accuracy_before_minus_after"], 3)],
+        ["title known minus unknown", _score(titles.get("accuracy_known_minus_unknown"), 3)],
+    ]
+    completions = [
+        [best["shown"], best["rest"], best["completion"], f"{best['score']:.2f}"]
+        for best in titles.get("best_completions", ())
+    ]
+    pairs = [[pair["test_title"], pair["train_title"], f"{pair['resemblance']:.2f}"] for pair in twins["pairs"]]
+    every = {**groups, **details}
+    tables = [
+        ResultTable(
+            "Contamination", ["papers", "n", "accuracy", "macro-F1"], _group_rows(groups, "accuracy", "macro_f1"), notes
+        ),
+        ResultTable(
+            "All groups of papers",
+            ["papers", "n", "accuracy", "balanced accuracy", "macro-F1", "MCC"],
+            _group_rows(every, "accuracy", "balanced_accuracy", "macro_f1", "mcc"),
+            detail=True,
+        ),
+        ResultTable("Differences of accuracy", ["", ""], differences, detail=True),
+        ResultTable("Best completions of titles", ["shown", "rest", "completion", "score"], completions, detail=True),
+        ResultTable("Near-duplicates", ["test paper", "training paper", "resemblance"], pairs, detail=True),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _title_note(titles: dict[str, Any]) -> str:
+    summary = titles["summary"]
+    if summary is None:
+        return f"titles: none of {titles['too_short']:,} is long enough to be completed"
+    verdict = "the model knows these papers" if summary["memorised"] else "no sign that the model knows these papers"
+    return (
+        f"titles: {summary['known']['value']:.1%} of {summary['probed']:,} completed word for word, "
+        f"{summary['control_known']['value']:.1%} by chance: {verdict}"
+    )
+
+
+def _flips(result: dict[str, Any]) -> list[ResultTable]:
+    tables = []
+    for name, flips in result["challengers"].items():
+        rows = {kind: flips["rows"][kind] for kind in FLIP_KINDS if kind in flips["rows"]}
+        apart = [row for kind, row in rows.items() if kind != "argued"]
+        silent = sum(row["n"] * (1 - row["answered"]["value"]) for row in apart)
+        challenged = sum(row["n"] for row in apart)
+        notes = [f"{silent:.0f} of {challenged:,} challenged episodes ended without a final answer"]
+        if flips["gain_over_control"]:
+            notes.append(f"arguments gain {_score(flips['gain_over_control'], 3)} accuracy over the control")
+        title = (
+            f"Under challenge by {name} ({flips['unchallenged']:,} of {flips['episodes']:,} episodes ended before it)"
+        )
+        headings = ["argued for", "n", *(column.replace("_", " ") for column in FLIP_COLUMNS)]
+        values = [
+            [FLIP_KINDS[kind], f"{row['n']:,}"]
+            + ["-" if row[column]["value"] is None else f"{row[column]['value']:z.2f}" for column in FLIP_COLUMNS]
+            for kind, row in rows.items()
+        ]
+        intervals = [
+            [FLIP_KINDS[kind], f"{row['n']:,}", *(_score(row[column]) for column in FLIP_COLUMNS)]
+            for kind, row in rows.items()
+        ]
+        tables += [
+            ResultTable(title, headings, values, notes),
+            ResultTable(f"With 95 % intervals: {name}", headings, intervals, detail=True),
+        ]
+    return tables
+
+
+def _consistency(result: dict[str, Any]) -> list[ResultTable]:
+    words = result["wordings"]
+    names = ("accuracy", "agreement", "all_agree", "all_right")
+    rows = [[name.replace("_", " "), _score(words[name], 3)] for name in names]
+    rows.append(["answered", f"{words['answered']:.3f}"])
+    by_wording = [[str(index), _score(score, 3)] for index, score in enumerate(words["accuracy_by_wording"])]
+    tables = [
+        ResultTable(f"Consistency over {words['wordings']} wordings ({words['n']:,} questions)", ["", ""], rows),
+        ResultTable("Accuracy by wording (0 is the environment's own)", ["", ""], by_wording, detail=True),
+    ]
+    names = ("accuracy", "agreement", "both_right", "always_first", "always_second", "position_bias")
+    for index, orders in enumerate(result.get("orders", ())):
+        title = f"Both orders of {orders['pairs']:,} pairs" + (f", wording {index}" if index else "")
+        rows = [[name.replace("_", " "), _score(orders[name], 3)] for name in names]
+        tables.append(ResultTable(title, ["", ""], rows, detail=index > 0))
+    return tables
+
+
+def _held_out_nll(result: dict[str, Any]) -> list[ResultTable]:
+    return [ResultTable("", ["", ""], [[name, f"{value:z.4g}"] for name, value in result.items()])]
+
+
+def _public(result: dict[str, Any]) -> list[ResultTable]:
+    rows = [
+        [
+            name,
+            "-" if benchmark["score"] is None else f"{benchmark['score']:.3f}",
+            *(f"{benchmark[count]:,}" for count in ("n", "errors", "truncated")),
+            "experimental" if benchmark["experimental"] else "",
+            benchmark["problem"],
+        ]
+        for name, benchmark in result["benchmarks"].items()
+    ]
+    versions = ", ".join(f"{package} {version}" for package, version in result["versions"].items())
+    return [ResultTable("", ["benchmark", "score", "n", "errors", "truncated", "", "problem"], rows, [versions])]
+
+
+def _inspect(result: dict[str, Any]) -> list[ResultTable]:
+    rows = [
+        [task["task"], str(task["version"]), f"{task['samples']:,}", metric, f"{value:z.4g}", task["log"]]
+        for task in result["tasks"]
+        for metric, value in task["metrics"].items()
+    ]
+    versions = ", ".join(f"{package} {version}" for package, version in result["packages"].items() if version)
+    return [ResultTable("", ["task", "version", "samples", "metric", "value", "log"], rows, [versions])]
