@@ -1,23 +1,23 @@
-"""`scisci-gym engine serve` and, in the engine alone, `init-model`."""
+"""`scisci-gym engine serve`, which is also `python -m scisci_gym.engine serve`."""
 
 import inspect
-import json
 import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields
-from pathlib import Path
+from dataclasses import MISSING, fields
 from typing import Annotated, Any
 
 import typer
 
 from .options import EngineOptions
-from .tiny.options import InitOptions
 
-app = typer.Typer(
-    no_args_is_help=True, help="A Tinker-compatible engine on this machine, and tiny models to run on it."
-)
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def _about() -> None:
+    """A Tinker-compatible engine on this machine."""
 
 
 def with_options(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -105,54 +105,6 @@ def serve(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     run(chosen)
-
-
-@app.command("init-model")
-@with_options(InitOptions)
-def init_model_command(
-    out: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
-    corpus: Annotated[
-        Path, typer.Option(help="A dataset folder (parquet under data/), or a .parquet, .jsonl or .txt file.")
-    ],
-    whole_words: Annotated[str, typer.Option(help="Comma-separated words that become one token each.")],
-    answers: Annotated[str | None, typer.Option(help="Comma-separated answers; default: the whole words.")] = None,
-    columns: Annotated[str, typer.Option(help="Columns joined into a document.")] = "title,abstract",
-    frame: Annotated[str, typer.Option(help="User message; {text} is replaced by the document.")] = "{text}",
-    split: Annotated[str, typer.Option(help="Split of a dataset folder to train on.")] = "train",
-    label_column: Annotated[
-        str | None, typer.Option(help="Labels of the probe's split; without it there is no gate.")
-    ] = None,
-    probe_split: Annotated[str, typer.Option(help="Split of the probe.")] = "validation",
-    limit: Annotated[int | None, typer.Option(help="Use this many documents at most.")] = None,
-    **options: Any,
-) -> None:
-    """Make a tiny Qwen3 model with its own tokenizer and pre-train it briefly on a corpus."""
-    from .tiny.corpus import read_labelled, read_texts
-    from .tiny.init_model import init_model
-
-    if "{text}" not in frame:
-        raise typer.BadParameter("the frame has no {text}", param_hint="--frame")
-    names = _words(columns)
-    try:
-        texts = read_texts(corpus, names, split, limit)
-        labelled = read_labelled(corpus, names, label_column, probe_split, limit) if label_column else None
-        report = init_model(
-            out,
-            [frame.replace("{text}", text) for text in texts],
-            answers=_words(answers) if answers else None,
-            whole_words=_words(whole_words),
-            probe=[(frame.replace("{text}", text), label) for text, label in labelled] if labelled else None,
-            **read_options(InitOptions, options),
-        )
-    except (ValueError, FileNotFoundError) as error:
-        raise typer.BadParameter(str(error)) from error
-    typer.echo(json.dumps(asdict(report), indent=1))
-    if not report.reached:
-        raise typer.Exit(code=1)
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def keep_four_bits_packed(net: nn.Module) -> None:
     """Keep bitsandbytes from repacking weights at their first use on some CPUs: `dense_weight` could not read them."""
     for module in net.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
-            module.support_avx512bf16_for_cpu = False  # pyright: ignore[reportAttributeAccessIssue]
+            module.support_avx512bf16_for_cpu = False  # pyright: ignore[reportArgumentType]
 
 
 def set_weight(module: nn.Module, weight: Tensor) -> None:

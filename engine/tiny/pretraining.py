@@ -1,4 +1,4 @@
-"""Full-parameter pre-training of a tiny model on prompts that end in a random answer.
+"""Full-parameter pre-training of a tiny model on prompts that end in a random answer, and a linear probe of the result.
 
 LoRA cannot start from random weights (with tied embeddings it does not leave log V). Next-token prediction on
 unlabelled prompts gives the model features; random answers give it the format and no label.
@@ -12,10 +12,20 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from rich.progress import Progress
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from .chat_tokenizer import Prompt, all_prompt_ids, messages
 
 logger = logging.getLogger(__name__)
+
+Labelled = Sequence[tuple[Prompt, str]]
+POOL = 8
+"""Batches that are drawn together and sorted by length, so that little of a batch is padding."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +41,6 @@ class TrainingPlan:
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
         return self.learning_rate * min((step + 1) / self.warmup, 1.0) * (1 - step / self.steps)
-
-
-POOL = 8
-"""Batches that are drawn together and sorted by length, so that little of a batch is padding."""
 
 
 class Documents:
@@ -93,3 +99,49 @@ def pretrain(model: PreTrainedModel, documents: Documents, plan: TrainingPlan, *
     model.eval()
     logger.info("pre-trained %d steps: loss %.3f", plan.steps, float(np.mean(losses[-20:])))
     return losses
+
+
+def probe_accuracy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, labelled: Labelled) -> float:
+    """Accuracy on the second half of `labelled` of a probe fitted on the first half.
+
+    Features are the last layer's hidden state at the last prompt token, the place where the answer is decided.
+    """
+    states = hidden_states(model, all_prompt_ids(tokenizer, [prompt for prompt, _ in labelled]))
+    labels = np.asarray([label for _, label in labelled])
+    probe = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
+    return _half_and_half(probe, states, labels)
+
+
+def tfidf_accuracy(labelled: Labelled) -> float:
+    """Accuracy of TF-IDF with logistic regression, fitted and scored on the same halves as `probe_accuracy`."""
+    texts = np.asarray(["\n".join(content for _, content in messages(prompt)) for prompt, _ in labelled])
+    labels = np.asarray([label for _, label in labelled])
+    words = make_pipeline(TfidfVectorizer(sublinear_tf=True, min_df=2), LogisticRegression(C=3.0, max_iter=500))
+    return _half_and_half(words, texts, labels)
+
+
+def _half_and_half(classifier: Pipeline, features: np.ndarray, labels: np.ndarray) -> float:
+    half = len(labels) // 2
+    if len(set(labels[:half])) < 2:
+        raise ValueError(
+            f"the probe needs at least two labels among its first {half} examples, got {sorted(set(labels[:half]))}"
+        )
+    return float(classifier.fit(features[:half], labels[:half]).score(features[half:], labels[half:]))
+
+
+@torch.inference_mode()
+def hidden_states(model: PreTrainedModel, sequences: Sequence[Sequence[int]], tokens_at_once: int = 8192) -> np.ndarray:
+    """float32 (n, hidden): the last hidden state at the last token of each sequence."""
+    order = sorted(range(len(sequences)), key=lambda i: len(sequences[i]))
+    out = np.zeros((len(sequences), model.config.hidden_size), np.float32)
+    while order:
+        count = max(1, tokens_at_once // max(len(sequences[order[-1]]), 1))
+        part, order = order[:count], order[count:]
+        width = len(sequences[part[-1]])
+        tokens = torch.zeros((len(part), width), dtype=torch.int64)
+        for row, i in enumerate(part):
+            tokens[row, : len(sequences[i])] = torch.tensor(sequences[i])
+        hidden = model.base_model(input_ids=tokens.to(model.device)).last_hidden_state.float().cpu()
+        for row, i in enumerate(part):
+            out[i] = hidden[row, len(sequences[i]) - 1].numpy()
+    return out

@@ -29,7 +29,7 @@ from scisci_gym.engine.tiny import init_model
 MODEL = "s:train:0"
 
 
-@pytest.fixture(params=["exchange", "two renames"])
+@pytest.fixture(params=["exchange", pytest.param("two renames", marks=pytest.mark.slow)])
 def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """On file systems that can let two folders change names in one step, and on those that cannot."""
     if request.param == "two renames":

@@ -34,15 +34,25 @@ def request_pool(base: BaseModel, count: int, seed: int) -> list[SampleRequest]:
     return pool
 
 
-@pytest.mark.parametrize("block_rows", [8, 32])
-def test_a_sample_does_not_depend_on_its_batch(block_rows: int, base: BaseModel, adapter: AdapterWeights) -> None:
+@pytest.mark.parametrize(
+    ("block_rows", "sizes"),
+    [
+        (8, (4, 8)),
+        (32, (4, 8)),
+        pytest.param(8, (2, 5, 10, 20, 30), marks=pytest.mark.slow),
+        pytest.param(32, (2, 5, 10, 20, 30), marks=pytest.mark.slow),
+    ],
+)
+def test_a_sample_does_not_depend_on_its_batch(
+    block_rows: int, sizes: tuple[int, ...], base: BaseModel, adapter: AdapterWeights
+) -> None:
     """Tokens and log-probabilities are equal bit by bit, alone and in random batches, greedy or not."""
     sampler = Sampler(base, block_rows, 256)
     adapter = adapter.snapshot()
-    pool = request_pool(base, 30, seed=block_rows)
+    pool = request_pool(base, max(sizes), seed=block_rows)
     alone = [sampler.sample(adapter, [request])[0] for request in pool]
     rng = random.Random(1)
-    for size in (2, 5, 10, 20, 30):
+    for size in sizes:
         chosen = rng.sample(range(len(pool)), size)
         # Some prompts were read before the batch was complete.
         sampler.read_ahead(adapter, [pool[i].prompt for i in chosen[::2]])

@@ -1,21 +1,17 @@
-"""Tiny models: tokenizer, chat frame, pre-training, the gate, and reading corpora."""
+"""Tiny models: tokenizer, chat frame, pre-training and the gate."""
 
 import json
 import random
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tinker_cookbook.renderers import get_renderer
 from toy_data import LABELS, make_prompts
 from transformers import AutoTokenizer
-from typer.testing import CliRunner
 
-from scisci_gym.engine.cli import app
 from scisci_gym.engine.tiny.chat_tokenizer import answer_ids, prompt_ids, train_tokenizer
 from scisci_gym.engine.tiny.init_model import init_model
-from scisci_gym.engine.tiny.linear_probe import tfidf_accuracy
+from scisci_gym.engine.tiny.pretraining import tfidf_accuracy
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 500, "progress": False}
 
@@ -102,21 +98,3 @@ def test_bad_arguments(tmp_path: Path) -> None:
         init_model(tmp_path, ["x"], whole_words=LABELS, probe=lambda *_: 1.0)
     with pytest.raises(ValueError, match="max_positions 20"):
         init_model(tmp_path, make_prompts(40, 0), whole_words=LABELS, max_positions=20, **SMALL)
-
-
-def test_the_command(tmp_path: Path) -> None:
-    rows = labelled(60, 3)
-    for split in ("train", "validation"):
-        (tmp_path / "data").mkdir(exist_ok=True)
-        columns = {"title": ["T"] * 60, "abstract": [p for p, _ in rows], "label": [label for _, label in rows]}
-        pq.write_table(pa.table(columns), tmp_path / "data" / f"{split}-00000-of-00001.parquet")
-    options = ["--whole-words", ",".join(LABELS), "--steps", "2", "--vocab-size", "500", "--hidden-size", "32"]
-    out = CliRunner().invoke(app, ["init-model", str(tmp_path / "m"), "--corpus", str(tmp_path), *options])
-    assert out.exit_code == 0, out.output
-    assert (tmp_path / "m" / "model.safetensors").exists()
-    out = CliRunner().invoke(app, ["init-model", str(tmp_path / "n"), "--corpus", str(tmp_path / "nothing"), *options])
-    assert out.exit_code == 2
-    lines = tmp_path / "corpus.jsonl"
-    lines.write_text("\n".join(json.dumps({"text": p}) for p, _ in rows))
-    out = CliRunner().invoke(app, ["init-model", str(tmp_path / "o"), "--corpus", str(lines), *options])
-    assert out.exit_code == 0, out.output
