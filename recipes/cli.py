@@ -1,4 +1,4 @@
-"""`scisci-gym train`, `demo` and `engine init-model`: the recipes from the command line."""
+"""`scisci-gym train`, `demo` and `engine init-model` on the command line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from rich.console import Console
 
 from ..datasets.cli.build import Scheme, stop_on_bad_input
 from ..datasets.dataset_folder import refuse_foreign, refuse_overlap, set_aside
-from .kit.engines import ENGINE_HELP
-
-Engine = Annotated[str | None, typer.Option(help=ENGINE_HELP)]
+from .kit.engines import Engine
 
 
 class Recipe(StrEnum):
-    """Recipes of `scisci-gym train`."""
+    """Names of the recipes."""
 
     rl = "rl"
     sft = "sft"
@@ -39,8 +37,8 @@ def train(
 ) -> None:
     """Train a policy. Options of the recipe follow as name=value.
 
-    The same as `python -m scisci_gym.recipes.RECIPE name=value ...`. At least dataset=, model_name= and log_path= are
-    needed; `scisci-gym train rl --help-options` lists all of them.
+    This is the same as `python -m scisci_gym.recipes.RECIPE name=value ...`. The options dataset=, model_name= and
+    log_path= must be given; `scisci-gym train rl --help-options` lists all options.
     """
     from .catalogue import RECIPES
 
@@ -57,19 +55,25 @@ def init_model(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write the model to, as Hugging Face files.")],
     corpus: Annotated[Path, typer.Option(help="Dataset that `scisci-gym build` wrote.")],
     works: Annotated[
-        Path | None, typer.Option(help="Works the dataset was built from: more unlabelled text than its papers.")
+        Path | None,
+        typer.Option(help="Works that the dataset was built from; they have more unlabelled text than its papers."),
     ] = None,
-    prompt: Annotated[str, typer.Option(help="Prompt of the environment to pre-train on: short or full.")] = "short",
-    steps: Annotated[int, typer.Option(help="Steps of a round of pre-training; up to three rounds.")] = 700,
-    vocab_size: Annotated[int, typer.Option(help="Tokens; 1024 suits the synthetic corpus, 3000 real text.")] = 1024,
-    hidden_size: Annotated[int, typer.Option(help="Width of the model.")] = 128,
-    layers: Annotated[int, typer.Option(help="Layers of the model.")] = 2,
-    seed: Annotated[int, typer.Option(help="Of weights, order and answers.")] = 0,
+    prompt: Annotated[
+        str, typer.Option(help="Prompt of the environment that the model is pre-trained on: short or full.")
+    ] = "short",
+    steps: Annotated[int, typer.Option(help="Steps of a round of pre-training; there are up to three rounds.")] = 700,
+    vocab_size: Annotated[
+        int, typer.Option(help="Size of the vocabulary: 1024 suits the synthetic corpus, 3000 real text.")
+    ] = 1024,
+    hidden_size: Annotated[int, typer.Option(help="Size of the hidden states.")] = 128,
+    layers: Annotated[int, typer.Option(help="Number of layers.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the weights, the order of documents and the answers.")] = 0,
 ) -> None:
     """Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.
 
-    It reads only what was published when training ends, and no label; validation labels decide, through a linear probe
-    of its hidden states, whether another round is needed. Exit status 1 if the probe was never good enough.
+    The model reads only works that were published before the test period, and no label. A linear probe of its hidden
+    states predicts validation labels after each round and decides whether another round is needed. The exit status is
+    1 if the probe never reached its target.
     """
     from ..datasets.openalex.snapshot import read_works
     from .kit.tiny_model import init_tiny_model, works_of
@@ -109,14 +113,15 @@ def demo(
         Path | None, typer.Option(help="Real works in OpenAlex snapshot layout instead of the synthetic corpus.")
     ] = None,
     labels: Annotated[
-        Scheme | None, typer.Option(help="Default: threshold for the synthetic corpus, quantile for real works.")
+        Scheme | None,
+        typer.Option(help="Label scheme; default: threshold for the synthetic corpus, quantile for real works."),
     ] = None,
-    window: Annotated[int, typer.Option(help="Years after publication whose citations count.")] = 5,
-    seed: Annotated[int, typer.Option(help="Decides corpus, model, order and sampling.")] = 0,
+    window: Annotated[int, typer.Option(help="Number of years after publication whose citations count.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of corpus, model, order and sampling.")] = 0,
     rl_steps: Annotated[int | None, typer.Option(help="Steps of RL (default: 120, on real works 60).")] = None,
     engine: Engine = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start over; what is in --out is kept as OUT.1, OUT.2, ...")
+        bool, typer.Option("--fresh", help="Start over; the content of --out is kept as OUT.1, OUT.2, ...")
     ] = False,
 ) -> None:
     """Build data, train a tiny model by SFT and RL, evaluate it and write a report, in minutes on two cores."""
@@ -125,7 +130,7 @@ def demo(
 
     console = Console(highlight=False)
     if fresh and (out / "demo.json").is_file():
-        console.print(f"what was in {out} is in {set_aside(out)} now")
+        console.print(f"the former content of {out} is in {set_aside(out)} now")
     settings = DemoSettings(
         seed=seed,
         works=str(works) if works else None,

@@ -9,16 +9,17 @@ import typer
 from rich.console import Console
 
 from ..datasets.cli.build import stop_on_bad_input
-from .cli import Engine, Recipe
+from .cli import Recipe
+from .kit.engines import Engine
 
 
 def sweep(
     context: typer.Context,
-    recipe: Annotated[Recipe, typer.Option(help="Which recipe to run.")] = Recipe.rl,
+    recipe: Annotated[Recipe, typer.Option(help="Recipe to run.")] = Recipe.rl,
     like: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="Take options that are not given from this run; default: the demo's, if it is there."
+            metavar="RUN", help="Run whose options are taken where none are given; default: the demo's, if it exists."
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the runs and the table.")] = Path("runs/sweep"),
@@ -26,9 +27,9 @@ def sweep(
 ) -> None:
     """Run a recipe over a grid of options: group_size=4,8,16 learning_rate=1e-3,2e-3 seed=0,1,2.
 
-    Any option of the recipe can vary; alternatives of env_options are separated by semicolons. Runs that are done are
-    not run again. Prints tie metrics, mean reward, correct rate and throughput side by side and writes sweep.json and
-    sweep.md. With several seeds a row shows the mean and half the 95 % t interval.
+    Any option of the recipe can vary; alternatives of env_options are separated by semicolons. Finished runs are not
+    run again. The table has tie metrics, mean reward, correct rate and throughput, and is written to sweep.json and
+    sweep.md. With several seeds a row shows the mean and half the width of the 95 % t interval.
     """
     from .experiments.sweep import Sweep, alternatives, base_options, sweep_table
 
@@ -58,19 +59,24 @@ def study(
     ] = "runs/demo/model",
     env: Annotated[str, typer.Option(help="Environment whose answers are labels.")] = "disruption-v0",
     env_options: Annotated[
-        str | None, typer.Option(help="Such as prompt=short (default for models of a folder) or prompt=full.")
+        str | None,
+        typer.Option(help="Options of the environment, such as prompt=short (default for models in a folder)."),
     ] = None,
     arms: Annotated[
-        str | None, typer.Option(help="Some of base,sft,rl,sft_rl,dpo; what an arm starts from comes along.")
+        str | None, typer.Option(help="Some of base,sft,rl,sft_rl,dpo; arms that these start from are added.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="One training run of every arm for each.")] = "0,1,2",
+    seeds: Annotated[str, typer.Option(help="Seeds; every arm is trained once for each.")] = "0,1,2",
     split: Annotated[
-        str, typer.Option(help="validation while options are being chosen; test once, at the end.")
+        str, typer.Option(help="Split to compare on: validation while options are chosen, test once at the end.")
     ] = "test",
-    flip_examples: Annotated[int, typer.Option(help="Papers of the adversarial evaluation; 0 leaves it out.")] = 300,
-    max_examples: Annotated[int | None, typer.Option(help="Papers of the split at most; default: all.")] = None,
+    flip_examples: Annotated[
+        int, typer.Option(help="Number of papers of the adversarial evaluation; 0 leaves it out.")
+    ] = 300,
+    max_examples: Annotated[
+        int | None, typer.Option(help="Largest number of papers of the split; default: all.")
+    ] = None,
     validation_examples: Annotated[
-        int | None, typer.Option(help="Papers at most that checkpoints are chosen on; default: all.")
+        int | None, typer.Option(help="Largest number of papers that checkpoints are chosen on; default: all.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, study.json, report.html and study.png.")] = Path(
         "runs/study"

@@ -9,18 +9,17 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import chz
 import typer
 
 from ...engine import local_engine
+from ...engine.options import AdapterKind, Quantization
 
-Adapter = Literal["lora", "dora"]
-Quantize = Literal["none", "4bit"]
 ENGINE_HELP = "local, hosted, or the URL of a Tinker-compatible service; default: hosted if TINKER_API_KEY is set."
 Engine = Annotated[str | None, typer.Option(help=ENGINE_HELP)]
-"""The option ``--engine`` of every command that trains or samples."""
+"""The option ``--engine`` of the commands that train or sample."""
 
 
 def folder(config: Any, value: str) -> str:
@@ -35,8 +34,8 @@ class EngineConfig:
     engine: str | None = None
     checkpoints: str = chz.field(default="runs/checkpoints", munger=folder)
     # Local engine only. dora: weight-decomposed LoRA; with quantize=4bit (CUDA, bitsandbytes) it is QDoRA.
-    adapter: Adapter = "lora"
-    quantize: Quantize = "none"
+    adapter: AdapterKind = "lora"
+    quantize: Quantization = "none"
 
     def engine_settings(self) -> dict[str, Any]:
         """These options as arguments of `open_engine` and `EngineSwitch.to`."""
@@ -69,8 +68,8 @@ def open_engine(
     choice: str | None,
     checkpoints: str | Path,
     seed: int = 0,
-    adapter: Adapter = "lora",
-    quantize: Quantize = "none",
+    adapter: AdapterKind = "lora",
+    quantize: Quantization = "none",
 ) -> Iterator[str]:
     """Make a service reachable through the environment variables that the Tinker SDK reads, and yield its kind.
 
@@ -138,7 +137,11 @@ class EngineSwitch:
         self._stack.close()
 
     def to(
-        self, choice: str | None, checkpoints: str | Path, adapter: Adapter = "lora", quantize: Quantize = "none"
+        self,
+        choice: str | None,
+        checkpoints: str | Path,
+        adapter: AdapterKind = "lora",
+        quantize: Quantization = "none",
     ) -> None:
         """Open the engine with these settings, unless it is open; see `open_engine`. Seeds come with the runs."""
         settings = (choice, str(checkpoints), adapter, quantize)

@@ -1,4 +1,4 @@
-"""`EXPERIMENT.md`: the record of one run for people - question, configuration, revision, metrics, comparison."""
+"""`EXPERIMENT.md`: question, configuration, code revision, metrics of one run, and its comparison with baselines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .metrics import KEY_MEASURES, VALIDATION, Row, summary
 from .record import RunState, read_evaluations, read_state
 
 EXPERIMENT = "EXPERIMENT.md"
-# Said of a run of each recipe that was given no question.
+# The questions of runs that were given none.
 QUESTIONS = {
     "rl": "What does RL with the verifiable reward of {env} make of {start}?",
     "sft": "How well does a policy that imitates the gold answers of {env} do, starting from {start}?",
@@ -26,13 +26,13 @@ OTHER_QUESTION = "What does the recipe {recipe} make of {start} on {env}?"
 
 
 def write_experiment(folder: str | Path) -> Path:
-    """Write (again) the experiment record of a run from what its folder holds, and return its path."""
+    """Write the experiment record of a run from the present content of its folder, and return its path."""
     text = experiment_text(read_state(folder), read_evaluations(folder))
     return write_text_atomically(Path(folder) / EXPERIMENT, without_secrets(text))
 
 
 def question_of(record: Mapping[str, Any]) -> str:
-    """The question that a run was to answer: the option `question`, or what its recipe asks in general."""
+    """The question that a run is to answer: its option `question`, or the general question of its recipe."""
     config = record.get("config", {})
     if config.get("question"):
         return str(config["question"])
@@ -42,7 +42,7 @@ def question_of(record: Mapping[str, Any]) -> str:
 
 
 def experiment_text(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> str:
-    """The record as Markdown. Values from configurations are fenced off as code."""
+    """The record as Markdown. Values from configurations stand in code blocks."""
     record = state.record
     lines = [
         f"# {state.name}",
@@ -72,7 +72,7 @@ def experiment_text(state: RunState, evaluations: Mapping[str, Mapping[str, Any]
             or ["None."]
         ),
         "",
-        "Written by the recipe; it is written anew when the run starts and ends and when it is evaluated.",
+        "The recipe writes this file when the run starts and ends, and `scisci-gym eval` writes it again.",
         "",
     ]
     return "\n".join(lines)
@@ -83,7 +83,7 @@ def _error(record: Mapping[str, Any]) -> str:
 
 
 def facts_of(state: RunState) -> list[tuple[str, str]]:
-    """(what, value) of what a record states about a run, as plain text."""
+    """(name, value) of the facts that a record states about a run, as plain text."""
     record, data = state.record, state.record.get("dataset", {})
     revision = str(record.get("revision"))
     dirty = " with uncommitted changes" if revision.endswith("+") else ""
@@ -97,12 +97,13 @@ def facts_of(state: RunState) -> list[tuple[str, str]]:
         ("Started, ended (UTC)", f"{record.get('started')}, {record.get('ended') or 'not yet'}"),
         ("Training time", f"{record.get('seconds', 0.0):.0f} s"),
     ]
-    for at in record.get("resumptions", []):
-        changed = ", ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in at["changed"].items())
-        was = f"{at['started']}, after it was {at['was']} with {at.get('updates_before', '?')} updates made"
-        if at.get("revision") != record.get("revision"):
-            was += f"; code {at.get('revision')}"
-        rows.append(("Resumed", f"{was}; changed: {changed}" if changed else was))
+    for resumption in record.get("resumptions", []):
+        updates = resumption.get("updates_before", "?")
+        text = f"{resumption['started']}, after it was {resumption['was']} with {updates} updates made"
+        if resumption.get("revision") != record.get("revision"):
+            text += f"; code {resumption.get('revision')}"
+        changed = ", ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in resumption["changed"].items())
+        rows.append(("Resumed", f"{text}; changed: {changed}" if changed else text))
     return rows
 
 
@@ -119,19 +120,19 @@ def _configuration(record: Mapping[str, Any]) -> list[str]:
 
 
 def _metrics(state: RunState) -> list[str]:
-    found = [(measure, summary(state.rows, measure)) for measure in KEY_MEASURES]
+    summaries = [(measure, summary(state.rows, measure)) for measure in KEY_MEASURES]
     lines = [
-        f"| {measure.title} | {_at(of.first)} | {_at(of.last)} | {_at(of.best) if of.best else ''} | "
-        f"{shown(of.lowest[1])} to {shown(of.highest[1])} |"
-        for measure, of in found
-        if of is not None
+        f"| {measure.title} | {_point(values.first)} | {_point(values.last)} | "
+        f"{_point(values.best) if values.best else ''} | {shown(values.lowest[1])} to {shown(values.highest[1])} |"
+        for measure, values in summaries
+        if values is not None
     ]
     if not lines:
         return ["None yet."]
     return ["| | first | last | best | range |", "|---|---|---|---|---|", *lines, "", "Step in brackets."]
 
 
-def _at(point: tuple[int, float]) -> str:
+def _point(point: tuple[int, float]) -> str:
     return f"{shown(point[1])} ({point[0]})"
 
 
@@ -141,12 +142,12 @@ def _code(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Constant:
-    """What always answering with one label scores on a split.
+    """Scores of a constant answer on a split.
 
     Parameters
     ----------
     label : str
-        The most common one of the training split.
+        The most common label of the training split.
     accuracy, macro_f1 : float
     """
 
@@ -156,7 +157,7 @@ class Constant:
 
 
 def majority_of(splits: Mapping[str, Any], labels: Sequence[str], split: str) -> Constant | None:
-    """Score of the majority label, from the label counts of a dataset's card; None where they are of other labels.
+    """Scores of the majority label, from the label counts of a dataset's card; None if the card has other labels.
 
     With p the label's share in the split and K labels, accuracy is p; the label's F1 is 2p / (1 + p) (precision p,
     recall 1), that of the others 0, so macro-F1 is 2p / ((1 + p) K).
@@ -171,10 +172,10 @@ def majority_of(splits: Mapping[str, Any], labels: Sequence[str], split: str) ->
         counts = {name: share.get(kind, {}) for name, share in splits.items()}
         if not labels or not set(labels) <= set(counts.get("train", {})) & set(counts.get(split, {})):
             continue
-        here = {label: counts[split][label] for label in labels}
-        if sum(here.values()):
+        papers = sum(counts[split][label] for label in labels)
+        if papers:
             label = max(labels, key=lambda name: counts["train"][name])
-            share = here[label] / sum(here.values())
+            share = counts[split][label] / papers
             return Constant(label, share, 2 * share / (1 + share) / len(labels))
     return None
 
@@ -182,39 +183,39 @@ def majority_of(splits: Mapping[str, Any], labels: Sequence[str], split: str) ->
 def comparison(
     record: Mapping[str, Any], rows: Sequence[Row], evaluations: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Markdown: a table for every split that was evaluated, else a sentence about validation."""
+    """Markdown lines: a table for every split that was evaluated, or else a sentence about validation."""
     if evaluations:
-        return [line for split, found in evaluations.items() for line in (*_table(split, found), "")][:-1]
+        return [line for split, scores in evaluations.items() for line in (*_table(split, scores), "")][:-1]
     return [comparison_sentence(record, rows), "", "Not evaluated with baselines yet: `scisci-gym eval RUN` does that."]
 
 
 def comparison_sentence(record: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """The best validation score beside what the majority label, and on a synthetic corpus a perfect reader, gets."""
-    of = summary(rows, VALIDATION)
-    if of is None or of.best is None:
+    """The best validation score, compared with the majority label and, on a synthetic corpus, the best possible one."""
+    validation = summary(rows, VALIDATION)
+    if validation is None or validation.best is None:
         return "No validation scores."
-    step, best = of.best
-    said = f"Best validation macro-F1 is {best:.3f} (step {step})"
+    step, best = validation.best
+    text = f"Best validation macro-F1 is {best:.3f} (step {step})"
     data, env_id = record.get("dataset", {}), str(record.get("config", {}).get("env"))
     labels = next((env_class.labels for env_class in specs() if env_class.env_id == env_id), ())
     constant = majority_of(data.get("splits", {}), labels, "validation")
     if constant is not None:
-        said += (
+        text += (
             f"; always answering {constant.label!r} gives {constant.macro_f1:.3f} on all of validation "
             f"(accuracy {constant.accuracy:.3f})"
         )
     elif labels:
         count = len(labels)
-        said += f"; with {count} equally common labels, always answering one gives {2 / (1 + count) / count:.3f}"
+        text += f"; with {count} equally common labels, always answering one gives {2 / (1 + count) / count:.3f}"
     # The ceiling of a synthetic corpus is about disruption labels.
     if "ceiling" in data and labels and labels == spec("disruption-v0").labels:
-        said += f"; a perfect reader of this corpus gets {data['ceiling']['validation']['macro_f1']:.3f}"
-    return said + "."
+        text += f"; a perfect reader of this corpus gets {data['ceiling']['validation']['macro_f1']:.3f}"
+    return text + "."
 
 
-def _table(split: str, found: Mapping[str, Any]) -> list[str]:
-    policy = found["policy"]
-    rows = [(f"**{policy['name']}**", policy["greedy"]), *found.get("baselines", {}).items()]
+def _table(split: str, evaluation: Mapping[str, Any]) -> list[str]:
+    policy = evaluation["policy"]
+    rows = [(f"**{policy['name']}**", policy["greedy"]), *evaluation.get("baselines", {}).items()]
     lines = [f"| {split}, {policy['greedy']['n']} papers | accuracy | macro-F1 | MCC |", "|---|---|---|---|"]
     for name, scores in rows:
         cells = (interval_text(scores[key]) for key in ("accuracy", "macro_f1", "mcc"))
@@ -223,5 +224,5 @@ def _table(split: str, found: Mapping[str, Any]) -> list[str]:
 
 
 def interval_text(score: Mapping[str, float]) -> str:
-    """The JSON of a `Score` as tables have it."""
+    """The JSON of a `Score` as text for tables: value and interval."""
     return f"{score['value']:.3f} [{score['low']:.3f}, {score['high']:.3f}]"

@@ -1,4 +1,4 @@
-"""`register.json` and `REGISTER.md` beside the run folders: one entry a run, written by the recipes, never by hand."""
+"""`register.json` and `REGISTER.md` beside the run folders: one entry for each run, written by the recipes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ HEADINGS = (
 
 
 def register_run(folder: str | Path) -> dict[str, Any]:
-    """Write (again) a run's entry into the register of the folder that the run's folder lies in, and return it.
+    """Write a run's entry into the register beside its folder, and return the entry.
 
-    The name of the run's folder is the key, so that a resumed or evaluated run has one entry. Any number of runs may
-    write at once: a lock file is held from reading to renaming.
+    The name of the run's folder is the key, so that a resumed or evaluated run has one entry. Several runs may write at
+    once: a lock is held from reading to renaming.
     """
     folder = Path(folder).resolve()
     entry = without_secrets(entry_of(read_state(folder), read_evaluations(folder)))
@@ -48,12 +48,12 @@ def register_run(folder: str | Path) -> dict[str, Any]:
 
 
 def read_register(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """Name of a run -> its entry; empty where there is no register.
+    """Name of a run -> its entry; empty if there is no register.
 
     Raises
     ------
     ValueError
-        If `register.json` is something else, such as an edited one that is no longer JSON.
+        If `register.json` is not a register, such as an edited one that is no longer JSON.
     """
     path = Path(folder) / REGISTER
     if not path.is_file():
@@ -67,17 +67,17 @@ def read_register(folder: str | Path) -> dict[str, dict[str, Any]]:
 
 
 def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What the register says about a run."""
+    """The register's entry of a run."""
     config, record = state.config, state.record
     last = next((record for record in reversed(checkpoint_records(state.folder)) if record.sampler_path), None)
-    of = summary(state.rows, VALIDATION)
+    validation = summary(state.rows, VALIDATION)
     scores: dict[str, Any] = {}
-    if of is not None and of.best is not None:
-        scores["validation"] = {"macro_f1": of.best[1], "step": of.best[0]}
-    for split, found in evaluations.items():
-        greedy = found["policy"]["greedy"]
-        scores[split] = {name: greedy[name] for name in ("accuracy", "macro_f1", "mcc")}
-        scores[split] |= {"n": greedy["n"], "checkpoint": found["checkpoint"], "dataset": found["task"]["dataset"]}
+    if validation is not None and validation.best is not None:
+        scores["validation"] = {"macro_f1": validation.best[1], "step": validation.best[0]}
+    for split, evaluation in evaluations.items():
+        greedy = evaluation["policy"]["greedy"]
+        scores[split] = {name: greedy[name] for name in ("accuracy", "macro_f1", "mcc", "n")}
+        scores[split] |= {"checkpoint": evaluation["checkpoint"], "dataset": evaluation["task"]["dataset"]}
     return {
         "recipe": record.get("recipe"),
         "env": config.get("env"),
@@ -102,9 +102,9 @@ def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> d
 
 
 def revisions_of(record: Mapping[str, Any]) -> list[str]:
-    """Revisions of the code that trained a run, in order; several where it was resumed with another one."""
-    found = [record.get("revision"), *(at.get("revision") for at in record.get("resumptions", []))]
-    return list(dict.fromkeys(str(revision) for revision in found))
+    """Revisions of the code that trained a run, in order; several if it was resumed with another one."""
+    attempts = [record, *record.get("resumptions", [])]
+    return list(dict.fromkeys(str(attempt.get("revision")) for attempt in attempts))
 
 
 def register_text(entries: Mapping[str, Mapping[str, Any]]) -> str:
@@ -112,7 +112,7 @@ def register_text(entries: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
         "# Model register",
         "",
-        "Written by the recipes and by `scisci-gym eval`; do not edit. The same, in full, is in `register.json`. "
+        "The recipes and `scisci-gym eval` write this file; do not edit it. `register.json` has all fields. "
         "Scores are macro-F1 of greedy answers, with 95 % bootstrap intervals where the run was evaluated; without an "
         "interval, the best one during training.",
         "",

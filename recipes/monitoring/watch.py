@@ -1,4 +1,4 @@
-"""`scisci-gym watch`: a run in the terminal, for people and for scripts."""
+"""`scisci-gym watch`: the state of a run in the terminal, and as JSON for scripts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STYLES = {"running": "green", "finished": "green", "killed": "bold red", "failed
 
 
 def snapshot(state: RunState) -> dict[str, Any]:
-    """A run as JSON: what `watch --json` prints.
+    """The state of a run as JSON, which `watch --json` prints.
 
     Returns
     -------
@@ -29,11 +29,7 @@ def snapshot(state: RunState) -> dict[str, Any]:
         ``total``, ``metrics`` (key -> first, last, best, lowest, highest, each [step, value]), ``predicted`` (label ->
         share of the last step's answers) and ``alarms`` (name, level, step, message).
     """
-    metrics = {}
-    for measure in MEASURES:
-        of = summary(state.rows, measure)
-        if of is not None:
-            metrics[measure.key] = asdict(of)
+    summaries = {measure.key: summary(state.rows, measure) for measure in MEASURES}
     return {
         "run": state.name,
         "folder": str(state.folder),
@@ -43,14 +39,14 @@ def snapshot(state: RunState) -> dict[str, Any]:
         "silent": state.silent,
         "step": state.step,
         "total": state.total,
-        "metrics": metrics,
+        "metrics": {key: asdict(values) for key, values in summaries.items() if values is not None},
         "predicted": {label: finite(state.rows, PREDICTED + label)[-1][1] for label in labels_of(state.rows)},
         "alarms": [asdict(alarm) for alarm in state.alarms],
     }
 
 
 def screen(state: RunState, width: int = 100) -> RenderableType:
-    """A run for a terminal of so many columns: how far it is, its metrics as curves, its alarms."""
+    """The state of a run for a terminal of `width` columns: progress, metrics as curves, alarms."""
     parts: list[RenderableType] = [_heading(state), _progress(state, width), Text()]
     parts.append(_metrics(state, width) if state.rows else Text("no metrics yet", style="dim"))
     labels = labels_of(state.rows)
@@ -80,25 +76,24 @@ def _heading(state: RunState) -> Text:
 
 def _progress(state: RunState, width: int) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
-    of = f"{state.step} of {state.total if state.total is not None else '?'} updates"
-    cells: list[RenderableType] = [of]
+    cells: list[RenderableType] = [f"{state.step} of {'?' if state.total is None else state.total} updates"]
     if state.total:
         cells.append(ProgressBar(state.total, state.step, width=max(10, width - 60)))
-    left = _remaining(state)
-    if left is not None:
-        cells.append(f"about {_span(left)} left")
+    remaining = _remaining(state)
+    if remaining is not None:
+        cells.append(f"about {_span(remaining)} left")
     table.add_row(*cells)
     return table
 
 
 def _remaining(state: RunState) -> float | None:
-    """Seconds to go at the pace since this process took up the run; None where that is unknown."""
+    """Estimated seconds to the end, at the pace since the run was last started; None if that is unknown."""
     if state.status != "running" or state.heartbeat is None or not state.total:
         return None
-    resumed = state.record.get("resumptions") or [{}]
-    made = state.step - (resumed[-1].get("updates_before") or 0)
-    taken = (datetime.now(UTC) - datetime.fromisoformat(state.heartbeat["started"])).total_seconds()
-    return taken / made * (state.total - state.step) if made > 0 else None
+    resumptions = state.record.get("resumptions") or [{}]
+    updates = state.step - (resumptions[-1].get("updates_before") or 0)
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(state.heartbeat["started"])).total_seconds()
+    return seconds / updates * (state.total - state.step) if updates > 0 else None
 
 
 def _metrics(state: RunState, width: int) -> Table:
@@ -107,13 +102,13 @@ def _metrics(state: RunState, width: int) -> Table:
         table.add_column(heading, justify="left" if not heading else "right", header_style="dim", no_wrap=True)
     table.add_column("", no_wrap=True)
     for measure in MEASURES:
-        of = summary(state.rows, measure)
-        if of is None:
+        points = summary(state.rows, measure)
+        if points is None:
             continue
-        points = [value for _, value in values(state.rows, measure.key)]
-        best = shown(of.best[1]) if of.best else ""
-        cells = (shown(of.last[1]), best, shown(of.lowest[1]), shown(of.highest[1]))
-        table.add_row(measure.brief, *cells, sparkline(points, max(8, width - 76)), style=None)
+        curve = sparkline([value for _, value in values(state.rows, measure.key)], max(8, width - 76))
+        best = shown(points.best[1]) if points.best else ""
+        cells = (shown(points.last[1]), best, shown(points.lowest[1]), shown(points.highest[1]))
+        table.add_row(measure.brief, *cells, curve)
     return table
 
 
@@ -122,9 +117,9 @@ def _labels(state: RunState, labels: list[str]) -> Table:
     for heading in ("answers", "share", "right for"):
         table.add_column(heading, justify="left" if heading == "answers" else "right", header_style="dim")
     for label in labels:
-        said = finite(state.rows, PREDICTED + label)[-1][1]
-        right = finite(state.rows, EXPECTED + label)
-        table.add_row(escape(label), f"{said:.0%}", f"{right[-1][1]:.0%}" if right else "")
+        predicted = finite(state.rows, PREDICTED + label)[-1][1]
+        expected = finite(state.rows, EXPECTED + label)
+        table.add_row(escape(label), f"{predicted:.0%}", f"{expected[-1][1]:.0%}" if expected else "")
     return table
 
 

@@ -1,4 +1,4 @@
-"""`scisci-gym watch` and `scisci-gym report`: looking at runs."""
+"""`scisci-gym watch` and `scisci-gym report` on the command line."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training r
 
 def watch(
     run: Run,
-    once: Annotated[bool, typer.Option("--once", help="Print one snapshot; exit status 1 if an alarm is on.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One snapshot as JSON, with the exit status of --once.")
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the state once; the exit status is 1 if an alarm is on.")
     ] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the state once as JSON, with the exit status of --once.")
+    ] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two updates of the screen.")] = 2.0,
     stale_after: Annotated[
         float, typer.Option(min=1.0, help="Seconds without a heartbeat after which a run counts as killed.")
     ] = 60.0,
 ) -> None:
     """Watch a run: reward, KL, entropy, groups without signal, truncations, speed and alarms.
 
-    Works on a run in progress of any recipe, until it ends, and on one that ended or was killed. Alarms: NaN, KL
-    spikes, collapse of entropy or of labels, saturated groups, truncations, unparsable answers, a rising loss, a killed
-    or failed process. Training also writes to Weights & Biases if it is started with wandb_project=NAME (and
-    wandb_name=, with WANDB_API_KEY in the environment), as in the cookbook.
+    The run may be of any recipe, in progress, finished or killed. Alarms are raised for NaN, KL spikes, collapse of
+    entropy or of labels, saturated groups, truncations, unparsable answers, a rising loss, and a killed or failed
+    process. Training also writes to Weights & Biases if it is started with wandb_project=NAME (and wandb_name=, with
+    WANDB_API_KEY in the environment), as in the cookbook.
     """
     from rich.console import Console
     from rich.live import Live
@@ -61,11 +63,11 @@ def watch(
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of training runs (their log_path).")],
     out: Annotated[Path, typer.Option(help="File to write.")] = Path("report.html"),
-    episodes: Annotated[int, typer.Option(min=0, help="Episodes to show of every run, at most.")] = 48,
+    episodes: Annotated[int, typer.Option(min=0, help="Largest number of episodes to show of every run.")] = 48,
 ) -> None:
     """Write an HTML page about one or several runs: curves, scores, options that differ, transcripts, alarms.
 
-    One file that loads nothing from elsewhere. For Weights & Biases start training with wandb_project=NAME.
+    The page is one file that loads nothing from elsewhere.
     """
     from .run_report import write_run_report
 

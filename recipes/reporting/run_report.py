@@ -1,10 +1,10 @@
-"""`scisci-gym report RUN...`: what runs were and how they went, side by side, in one file."""
+"""`scisci-gym report RUN...`: options, curves, scores and transcripts of runs on one HTML page."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -31,14 +31,14 @@ from ..monitoring.metrics import (
 from ..monitoring.record import RunState, read_evaluations, read_state
 from .transcripts import LoggedEpisode, episodes_of
 
-# Smoothed, as they are means over few rollouts: the line is a running mean over a 25th of the steps.
+# Metrics are means over few rollouts, so curves have a running mean over this fraction of the steps.
 SMOOTHED = 25
 EPISODES = 48
 
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """One run, as the template shows it."""
+    """One run in the form that the template shows."""
 
     name: str
     state: RunState
@@ -62,9 +62,9 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
     folders : paths
         log_paths of training runs; finished or not.
     out : path
-        The file to write. It needs nothing beside it and loads nothing.
+        The file to write. It needs no other file and loads nothing from the network.
     episodes : int
-        Episodes to show of every run, at most.
+        The largest number of episodes to show of every run.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
 
 
 def names_of(states: Sequence[RunState]) -> list[str]:
-    """Names of runs that tell them apart: their folders', with as many parents as that takes."""
+    """Distinct names of runs: the names of their folders, with as many parent folders as are needed."""
     paths = [state.folder.resolve() for state in states]
     for depth in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-depth:]) for path in paths]
@@ -108,13 +108,11 @@ def _reported(name: str, state: RunState, episodes: int) -> ReportedRun:
         comparison=comparison_sentence(state.record, state.rows),
         evaluations=read_evaluations(state.folder),
         alarms=history(state.rows),
-        episodes=without_keys(episodes_of(state.folder, episodes)),
+        # A policy can write anything, also what looks like a key.
+        episodes=[
+            replace(episode, data=without_secrets(episode.data)) for episode in episodes_of(state.folder, episodes)
+        ],
     )
-
-
-def without_keys(found: Sequence[LoggedEpisode]) -> list[LoggedEpisode]:
-    """Episodes without anything that looks like a key; a policy can write anything."""
-    return [LoggedEpisode(one.step, one.number, without_secrets(one.data)) for one in found]
 
 
 def _curves(runs: Sequence[ReportedRun], measures: Sequence[Measure]) -> list[str]:
@@ -152,30 +150,31 @@ def _overview(run: ReportedRun, measures: Sequence[Measure]) -> list[str]:
         f"{state.step} of {state.total or '?'}",
     ]
     for measure in headline(measures):
-        of = summary(run.rows, measure)
-        point = of and (of.last if measure is REWARD or of.best is None else of.best)
+        points = summary(run.rows, measure)
+        point = points and (points.last if measure is REWARD or points.best is None else points.best)
         cells.append(f"{point[1]:.3f} ({point[0]})" if point else "")
     return cells
 
 
 def _metrics(run: ReportedRun, measures: Sequence[Measure]) -> list[list[str]]:
-    found = [(measure, summary(run.rows, measure)) for measure in measures]
-    return [
-        [measure.title, *("" if at is None else f"{shown(at[1])} ({at[0]})" for at in points)]
-        for measure, of in found
-        if of is not None
-        for points in [(of.first, of.last, of.best, of.lowest, of.highest)]
-    ]
+    rows = []
+    for measure in measures:
+        values = summary(run.rows, measure)
+        if values is not None:
+            points = (values.first, values.last, values.best, values.lowest, values.highest)
+            cells = ("" if point is None else f"{shown(point[1])} ({point[0]})" for point in points)
+            rows.append([measure.title, *cells])
+    return rows
 
 
 def headline(measures: Sequence[Measure]) -> list[Measure]:
-    """The measures of the overview: what is to be had, and what it is trained by."""
+    """The measures of the overview: reward, validation score and losses."""
     keys = (REWARD.key, "validation/macro_f1", "train_mean_nll", "dpo_loss")
     return [measure for measure in measures if measure.key in keys]
 
 
 def _options(states: Sequence[RunState]) -> list[list[str]]:
-    """(name, value in each run) of options: those that differ between runs; of a single run those that were chosen."""
+    """(name, value in each run) of the options that differ between runs, or that were chosen for a single run."""
     configs = [state.config for state in states]
     names = list(dict.fromkeys(name for config in configs for name in config))
     if len(states) == 1:
