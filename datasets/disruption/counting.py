@@ -24,7 +24,7 @@ LINE = 16  # int32 entries that are fetched from memory together
 
 
 class Walk(NamedTuple):
-    """What every counting kernel reads.
+    """What every counting kernel reads. Inner kernels take single arrays: a whole `Walk` costs them 75 ns a call.
 
     Parameters
     ----------
@@ -123,9 +123,8 @@ def next_mark(stamp, state, span):
 
 
 @kernel
-def fetch_ahead(papers, k, walk, hint):
+def fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint):
     """Fetch what the next papers will need: the citers of their references, from where the last search ended."""
-    ref_indptr, ref_indices, cit_indptr = walk.ref_indptr, walk.ref_indices, walk.cit_indptr
     if k + 2 < papers.size:
         p = papers[k + 2]
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
@@ -136,7 +135,7 @@ def fetch_ahead(papers, k, walk, hint):
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
             place = cit_indptr[ref_indices[e]] + hint[ref_indices[e]]
             for line in range(4):
-                prefetch(walk.citers, place + LINE * line)
+                prefetch(citers, place + LINE * line)
 
 
 @kernel
@@ -170,11 +169,10 @@ def first_from(citers, begin, end, low):
 
 
 @kernel
-def bounds(walk, p):
-    """First number inside the window of paper `p`, and the first beyond it."""
-    last = walk.starts.size - 1
-    year = walk.years[p] - walk.first_year
-    return walk.starts[year + 1], walk.starts[last if walk.window < 0 else min(last, year + 1 + walk.window)]
+def bounds(starts, year, window):
+    """First number inside the window of a paper of the `year`-th year of the data, and the first beyond it."""
+    last = starts.size - 1
+    return starts[year + 1], starts[last if window < 0 else min(last, year + 1 + window)]
 
 
 @kernel
@@ -185,11 +183,11 @@ def count(papers, walk, scratch, n):
     begins = np.empty(64, np.int64)
     for k in range(papers.size):
         p = papers[k]
-        low, high = bounds(walk, p)
+        low, high = bounds(walk.starts, walk.years[p] - walk.first_year, walk.window)
         if low == high:
             n[0, p], n[1, p], n[2, p] = 0, 0, 0
             continue
-        fetch_ahead(papers, k, walk, hint)
+        fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint)
         first, stop = ref_indptr[p], ref_indptr[p + 1]
         if stop - first > begins.size:
             begins = np.empty(2 * (stop - first), np.int64)
@@ -230,9 +228,9 @@ def count_shared(papers, walk, scratch, least, shared, n):
     stamp, state, hint = scratch
     ref_indptr, ref_indices, cit_indptr, citers = walk.ref_indptr, walk.ref_indices, walk.cit_indptr, walk.citers
     for k in range(papers.size):
-        fetch_ahead(papers, k, walk, hint)
+        fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint)
         p = papers[k]
-        low, high = bounds(walk, p)
+        low, high = bounds(walk.starts, walk.years[p] - walk.first_year, walk.window)
         mark = next_mark(stamp, state, high - low)
         reached = 0
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
@@ -266,10 +264,10 @@ def count_by_year(papers, walk, scratch, n):
     stamp, state, hint = scratch
     ref_indptr, ref_indices, cit_indptr, citers = walk.ref_indptr, walk.ref_indices, walk.cit_indptr, walk.citers
     for k in range(papers.size):
-        fetch_ahead(papers, k, walk, hint)
+        fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint)
         p = papers[k]
         ends = walk.starts[walk.years[p] - walk.first_year + 2 :]  # of the years after publication
-        low, high = bounds(walk, p)
+        low, high = bounds(walk.starts, walk.years[p] - walk.first_year, walk.window)
         mark = next_mark(stamp, state, high - low)
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
             r = ref_indices[e]
