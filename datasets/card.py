@@ -96,7 +96,7 @@ def card_text(card: dict[str, Any]) -> str:
         *_ceiling(card.get("ceiling")),
         "## Columns",
         "",
-        "| column | type | what it is for | meaning |",
+        "| column | type | role | meaning |",
         "|---|---|---|---|",
         *(f"| `{name}` | {column.stored} | {column.role} | {column.meaning} |" for name, column in COLUMNS.items()),
         "",

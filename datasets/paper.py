@@ -182,29 +182,15 @@ class Paper:
     ] = None
     disruption_label: Annotated[
         DisruptionLabel | None,
-        Column(
-            OUTCOME,
-            "string",
-            "Follows from `cd_index` when not given. Under ``quantile`` it must be given: the cuts depend on the "
-            "paper's field and year.",
-        ),
+        Column(OUTCOME, "string", "Follows from `cd_index` when not given, except under ``quantile``."),
     ] = None
     novelty_label: Annotated[
         NoveltyLabel | None,
-        Column(
-            OUTCOME,
-            "string",
-            "Follows from the two scores when not given, unless the scheme is ``uzzi`` or the label is withheld.",
-        ),
+        Column(OUTCOME, "string", "Follows from the two scores when not given, except under ``uzzi``."),
     ] = None
     novelty_withheld: Annotated[
         bool,
-        Column(
-            OUTCOME,
-            "bool",
-            "Whether the paper has scores but no novelty label, because the label changes within the sampling error of "
-            "the scores (another seed of the null networks may give another one).",
-        ),
+        Column(OUTCOME, "bool", "Whether the novelty label changes within the sampling error, so that none is given."),
     ] = False
     primary_field: Annotated[str, Column(KNOWN, "string", "Field of research as the source assigns it.")] = ""
     label_scheme: Annotated[LabelScheme, Column(PROVENANCE, "string", "How the labels are cut.")] = "threshold"
@@ -215,30 +201,14 @@ class Paper:
     venue: Annotated[str, Column(KNOWN, "string", "Journal, conference or repository of the source's record.")] = ""
     authors_count: Annotated[int, Column(KNOWN, "int32", "Authors of the source's record.", 0)] = 0
     reference_count: Annotated[
-        int,
-        Column(
-            OUTCOME,
-            "int32",
-            "References in the data. A record updated after publication can hold those of a later version.",
-            0,
-        ),
+        int, Column(OUTCOME, "int32", "References in the data; they can be those of a later version of the record.", 0)
     ] = 0
     reference_titles: Annotated[
         tuple[str, ...],
-        Column(
-            KNOWN,
-            "list<string>",
-            "Titles of cited papers that are in the data and certainly appeared before the paper itself.",
-        ),
+        Column(KNOWN, "list<string>", "Titles of references in the data that certainly appeared before the paper."),
     ] = ()
     cd_window: Annotated[
-        int | None,
-        Column(
-            PROVENANCE,
-            "int32",
-            "Years after publication whose citations count, for `cd_index` and `citation_percentile`; None: all.",
-            1,
-        ),
+        int | None, Column(PROVENANCE, "int32", "Years after publication whose citations count; None for no end.", 1)
     ] = 5
     cd_threshold: Annotated[float, Column(PROVENANCE, "float64", "Cut of the scheme ``threshold``.", 0, 1)] = (
         DISRUPTION_THRESHOLD
@@ -251,8 +221,7 @@ class Paper:
         Column(
             OUTCOME,
             "float64",
-            "Share of the papers of its field and year, itself included, that are cited less often from the year of "
-            "publication to `cd_window` years later. A paper is a hit from 0.95 on.",
+            "Share of its field and year, itself included, cited less often in `cd_window` years.",
             0,
             1,
         ),
@@ -260,12 +229,7 @@ class Paper:
     hit_share: Annotated[
         float | None,
         Column(
-            PROVENANCE,
-            "float64",
-            "Share of hits among the training papers of its dataset, which prompts state: labelled papers have a "
-            "minimum of citations, so that far more of them than 5 % are hits.",
-            0,
-            1,
+            PROVENANCE, "float64", "Share of hits among the training papers of its dataset; prompts state it.", 0, 1
         ),
     ] = None
 
@@ -332,7 +296,8 @@ def _rule(kind: Any, column: Column) -> tuple[Callable[[Any], bool], str]:
         return lambda value: value in choices, f"one of {', '.join(get_args(kind))}{or_none}"
     if kind in (int, float):
         types = (int,) if kind is int else (float, int)
-        low, high = column.low, math.inf if column.high is None else column.high
+        low = -math.inf if column.low is None else column.low
+        high = math.inf if column.high is None else column.high
         span = f"of at least {low:g}" if column.high is None else f"in [{low:g}, {high:g}]"
         return (
             # NaN lies in no range.

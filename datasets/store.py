@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from datasets import Dataset, DatasetDict, Features, List, Value
+from datasets import Features, List, Value
 
 from .paper import COLUMNS, DISRUPTION_LABELS, NOVELTY_LABELS, Paper
 from .splits import CUTOFF_VIEWS, SPLITS
@@ -148,14 +148,6 @@ def load_papers(folder: str | Path, split: str) -> list[Paper]:
             f"{', '.join(SPLITS)}, and {' and '.join(CUTOFF_VIEWS)} where there is a --cutoff"
         )
     return [Paper.from_row(row) for row in pq.read_table(path).to_pylist()]
-
-
-def load_dataset_dict(folder: str | Path) -> DatasetDict:
-    """All splits as a `datasets.DatasetDict`, straight from the parquet files, without a cache."""
-    folder = Path(folder)
-    load_card(folder)
-    names = [name for name in (*SPLITS, *CUTOFF_VIEWS) if name in SPLITS or split_file(folder, name).is_file()]
-    return DatasetDict({name: Dataset(pq.read_table(split_file(folder, name))) for name in names})
 
 
 def load_card(folder: str | Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ a result is the same to the last bit as in one process, and when a worker dies R
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,7 +26,7 @@ RETRIES = 10
 def ray_module() -> ModuleType:
     """The `ray` package, connected to a cluster; raises `ImportError` where it is not installed."""
     try:
-        import ray
+        ray = import_module("ray")  # as a text, because type checkers take this file for it
     except ImportError as error:
         raise ImportError("engine 'ray' needs Ray: pip install 'scisci-gym[ray]'") from error
     if not ray.is_initialized():

@@ -19,12 +19,11 @@ from scisci_gym.datasets.build import BuildOptions, build_dataset
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.labels.eligibility import LabelRules
 from scisci_gym.datasets.openalex.snapshot import read_works
-from scisci_gym.datasets.paper import DISRUPTION_ORDER, Paper, side_of
+from scisci_gym.datasets.paper import COLUMNS, DISRUPTION_ORDER, Paper, side_of
 from scisci_gym.datasets.splits import CUTOFF_VIEWS, SPLITS
 from scisci_gym.datasets.store import (
     FEATURES,
     load_card,
-    load_dataset_dict,
     load_papers,
     save_dataset,
     save_view,
@@ -46,20 +45,20 @@ def built(tmp_path_factory, small_works):
     return out
 
 
-def test_the_parts_of_a_dataset_are_there(built):
-    dataset = load_dataset_dict(built)
-    card = load_card(built)
-    assert {name: len(dataset[name]) for name in SPLITS} == {n: s["papers"] for n, s in card["splits"].items()}
-    assert [p.to_row() for p in load_papers(built, "test")] == dataset["test"].to_list()
-
-
-def test_hugging_face_reads_the_folder_by_itself(built, tmp_path):
+def test_hugging_face_reads_the_folder_by_its_card(built, tmp_path):
     from datasets import load_dataset
 
-    files = {name: str(split_file(built, name)) for name in SPLITS}
-    loaded = load_dataset("parquet", data_files=files, cache_dir=str(tmp_path))
-    assert loaded["train"].features == FEATURES
-    assert loaded["test"].to_list() == load_dataset_dict(built)["test"].to_list()
+    dataset, card = load_dataset(str(built), cache_dir=str(tmp_path)), load_card(built)
+    shares = card["splits"] | card["cutoff_views"]
+    assert {name: len(rows) for name, rows in dataset.items()} == {n: share["papers"] for n, share in shares.items()}
+    assert set(dataset) == {*SPLITS, *CUTOFF_VIEWS}
+    assert dataset["train"].features == FEATURES
+    assert dataset["test"].to_list() == [paper.to_row() for paper in load_papers(built, "test")]
+
+
+def test_the_card_explains_every_column(built):
+    text = (built / "README.md").read_text()
+    assert [name for name in COLUMNS if f"\n| `{name}` | " not in text] == []
 
 
 def test_counts_are_those_of_plain_sets_on_the_stored_graph(built):
@@ -104,7 +103,6 @@ def test_the_cutoff_divides_the_test_set(built):
     assert sorted(p.openalex_id for p in before + since) == sorted(p.openalex_id for p in load_papers(built, "test"))
     assert all(p.publication_date < "2013-01-01" for p in before)
     assert all(p.publication_date > "2013-01-01" for p in since)
-    assert set(load_dataset_dict(built)) == {*SPLITS, "test_pre_cutoff", "test_post_cutoff"}
 
 
 def test_novelty_labels_can_be_had_and_left_out(tmp_path, small_works, built):

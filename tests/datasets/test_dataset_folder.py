@@ -18,7 +18,7 @@ from sciscinet_file import write_sciscinet
 
 from scisci_gym.datasets.atomic_files import FolderInUse, aside, claimed
 from scisci_gym.datasets.build import BuildOptions, build_dataset
-from scisci_gym.datasets.dataset_folder import LOCK, dataset_folder
+from scisci_gym.datasets.dataset_folder import LOCK, UNFINISHED, dataset_folder, owned_files
 from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.labels.eligibility import LabelRules
 from scisci_gym.datasets.openalex.api.response_cache import PageStore
@@ -114,6 +114,14 @@ def test_every_foreign_byte_is_kept(tmp_path_factory, small_works, command, plac
         (out / place).write_bytes(data)
     command("build", *BUILDS[second](small_works), "--out", out, "--quiet")
     assert kept(foreign, out)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_the_next_build_knows_every_file_that_a_build_leaves_when_it_is_cut_off(tmp_path, small_works, command, build):
+    assert command("build", *BUILDS[build](small_works), "--out", tmp_path, "--quiet").exit_code == 0
+    (tmp_path / "card.json").unlink()
+    (tmp_path / UNFINISHED).touch()
+    assert tmp_path / "graph" / "graph.lock" in owned_files(tmp_path)
 
 
 def test_a_place_that_is_a_link_leads_nowhere(tmp_path, small_works, command):
