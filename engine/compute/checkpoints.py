@@ -213,10 +213,10 @@ class CheckpointStore:
         """All checkpoints, of one model or of all, oldest first."""
         run = "*" if model_id is None else check_name(model_id.replace(":", "_"), "the model id")
         files = self.root.glob(f"{run}/*/*/checkpoint.json")
-        found = [
+        infos = [
             CheckpointInfo.from_json(json.loads(f.read_text())) for f in files if not f.parent.name.startswith(".")
         ]
-        return sorted(found, key=lambda info: (info.time, info.path))
+        return sorted(infos, key=lambda info: (info.time, info.path))
 
     def size(self, path: CheckpointPath) -> int:
         """Size of a checkpoint's files, bytes."""

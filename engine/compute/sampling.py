@@ -226,7 +226,7 @@ class Sampler:
         missing = [prompt for prompt in prompts if (id(adapter), prompt) not in self._ahead]
         anew = dict(zip(missing, self._read_anew(missing, width), strict=True))
         read = [anew[prompt] if prompt in anew else self._ahead[id(adapter), prompt] for prompt in prompts]
-        return SlotCache.stack([one.cache for one in read]), torch.stack([one.logits for one in read])
+        return SlotCache.stack([prompt.cache for prompt in read]), torch.stack([prompt.logits for prompt in read])
 
     def _read_anew(self, prompts: list[tuple[int, ...]], width: int) -> list[_ReadPrompt]:
         """Read prompts in groups of a fixed number of rows, of which the last may hold padding only."""

@@ -221,8 +221,8 @@ def forward_backward(
     sequences = _distinct(data, loss_fn, everything=not backward)
     total = 0.0
     with all_or_nothing(adapter), base.using(adapter), torch.set_grad_enabled(backward):
-        for one in plan_passes(sequences, base.vocab_size, share=base.window is None and not base.plain):
-            loss = _pass_loss(base, one, data, loss_fn, config, logprobs)
+        for batch in plan_passes(sequences, base.vocab_size, share=base.window is None and not base.plain):
+            loss = _pass_loss(base, batch, data, loss_fn, config, logprobs)
             total += float(loss.detach())
             if backward:
                 loss.backward()
@@ -261,17 +261,17 @@ def _check_finite(adapter: AdapterWeights, loss: float) -> None:
 
 def _pass_loss(
     base: BaseModel,
-    one: Pass,
+    batch: Pass,
     data: Sequence[TrainingDatum],
     loss_fn: str,
     config: Mapping[str, float],
     logprobs: list[np.ndarray],
 ) -> Tensor:
     """Loss of the data of one pass; their log-probabilities are written into `logprobs`."""
-    table = torch.log_softmax(one.logits(base), dim=-1)
+    table = torch.log_softmax(batch.logits(base), dim=-1)
     terms = []
     start = 0
-    for sequence in one.sequences:
+    for sequence in batch.sequences:
         stop = start + len(sequence.needed)
         for i in sequence.data:
             inputs = {k: _to(base, v[sequence.needed]) for k, v in data[i].inputs.items() if k in _KNOWN_INPUTS}

@@ -18,11 +18,15 @@ class Message(BaseModel):
 
 
 class CreateSession(Message):
+    """A new client; a tag ``seed=N`` names the seed of its run."""
+
     tags: list[str] = []
     user_metadata: dict[str, Any] | None = None
 
 
 class LoraConfig(Message):
+    """What to adapt, see `LoraSpec`."""
+
     rank: int
     seed: int | None = None
     train_unembed: bool = True
@@ -30,18 +34,25 @@ class LoraConfig(Message):
     train_attn: bool = True
 
     def spec(self) -> LoraSpec:
+        """The same as a checked `LoraSpec`."""
         return LoraSpec(**self.model_dump())
 
 
 class OptimizerConfig(Message):
+    """The optimizer; only ``adamw`` is served."""
+
     type: str = "adamw"
 
 
 class SessionHeartbeat(Message):
+    """A sign of life of a client."""
+
     session_id: str
 
 
 class CreateModel(Message):
+    """A new adapter; `model_seq_id` is its number in the session."""
+
     session_id: str
     model_seq_id: int
     base_model: str
@@ -51,11 +62,15 @@ class CreateModel(Message):
 
 
 class ModelRef(Message):
+    """A model in training, and the number of the request."""
+
     model_id: str
     seq_id: int | None = None
 
 
 class AdamParams(Message):
+    """The settings of one step of AdamW."""
+
     learning_rate: float = Field(1e-4, ge=0, allow_inf_nan=False)
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.95, ge=0, lt=1)
@@ -65,6 +80,8 @@ class AdamParams(Message):
 
 
 class OptimStep(ModelRef):
+    """A step of the optimizer."""
+
     adam_params: AdamParams | None = None
     optimizer_params: dict[str, Any] | None = None
 
@@ -85,6 +102,8 @@ class SaveWeights(ModelRef):
 
 
 class LoadWeights(Message):
+    """A checkpoint for a model in training, or for a new one in `session_id`."""
+
     model_id: str | None = None
     seq_id: int | None = None
     session_id: str | None = None
@@ -96,6 +115,8 @@ class LoadWeights(Message):
 
 
 class CreateSamplingSession(Message):
+    """A sampling session on a checkpoint or on a base model."""
+
     session_id: str
     sampling_session_seq_id: int = 0
     base_model: str | None = None
@@ -103,15 +124,21 @@ class CreateSamplingSession(Message):
 
 
 class JoinSamplingSession(Message):
+    """Another client of a sampling session."""
+
     sampling_session_id: str
 
 
 class Chunk(Message):
+    """A part of a prompt; `tokens` is None for all but text."""
+
     type: str = "encoded_text"
     tokens: list[int] | None = None
 
 
 class ModelInput(Message):
+    """A prompt."""
+
     chunks: list[Chunk]
 
     def ints(self, what: str) -> list[int]:
@@ -125,6 +152,8 @@ class ModelInput(Message):
 
 
 class SamplingParams(Message):
+    """How to choose tokens, and when to stop."""
+
     max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = None
     stop: str | list[int] | list[str] | None = None
@@ -134,6 +163,8 @@ class SamplingParams(Message):
 
 
 class Sample(Message):
+    """A request for samples of one prompt."""
+
     num_samples: int = Field(1, ge=1, le=4096)
     prompt: ModelInput
     sampling_params: SamplingParams = SamplingParams()
@@ -150,10 +181,14 @@ class Sample(Message):
 
 
 class RetrieveFuture(Message):
+    """A question for the result of a promise."""
+
     request_id: str
 
 
 class WeightsInfo(Message):
+    """A question for what a checkpoint holds."""
+
     tinker_path: str
 
 
