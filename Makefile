@@ -33,7 +33,9 @@ demo: setup
 lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/lint-imports --no-cache --no-logo
+	@# import-linter tells modules by the names of folders, and the root must be called as the package is.
+	@mkdir -p build/lint && ln -sfn ../.. build/lint/scisci_gym
+	@PYTHONPATH=build/lint $(BIN)/lint-imports --no-cache --no-logo
 
 types: setup
 	@$(BIN)/basedpyright
