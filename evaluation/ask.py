@@ -20,6 +20,7 @@ from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_n
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.episodes import play_episode
 from ..envs.training.groups import renderer_of
+from .compat import keep_whole_answers
 
 CONCURRENCY = 256
 CHUNK = 128
@@ -141,16 +142,6 @@ async def grade(
         episode = await play_episode(env, lambda _, text=text: text)
         answers.append(answer_of(env, text, episode.result.logs, episode.reward, row))
     return answers
-
-
-def keep_whole_answers(save_dir: Path, benchmark: str) -> int:
-    """Remove stored answers that the cookbook's runner cannot resume from; returns how many lines were removed.
-
-    A line that a kill cut short would swallow the next answer, which is appended to it. An example that failed for a
-    technical reason would count as done and never be asked again.
-    """
-    path = Path(save_dir) / benchmark / "trajectories.jsonl"
-    return drop_torn_lines(path, lambda answer: answer.get("error") is None)
 
 
 async def ask(

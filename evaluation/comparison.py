@@ -38,6 +38,7 @@ class Comparison:
     n_neither_right: int
 
     def to_json(self) -> dict[str, Any]:
+        """The comparison as plain JSON."""
         return asdict(self)
 
 
@@ -129,6 +130,7 @@ class ArmDifference:
         return ("not clearly different", "better", "worse")[self.difference.sign]
 
     def to_json(self) -> dict[str, Any]:
+        """The difference as plain JSON, with its verdict."""
         return {**asdict(self), "verdict": self.verdict}
 
 

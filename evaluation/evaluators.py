@@ -98,29 +98,6 @@ class HeldOutNLL(SamplingClientEvaluator):
         return conversation_to_datum(conversation, self.renderer, self.max_length, reduction="none")
 
 
-def held_out_nll(
-    env_id: str,
-    dataset: str,
-    options: Mapping[str, Any],
-    renderer_name: str,
-    tokenizer_name: str,
-    max_examples: int | None,
-    split: str = "validation",
-    max_length: int | None = None,
-) -> HeldOutNLL:
-    """The evaluator for some examples of a split.
-
-    Raises
-    ------
-    ValueError
-        If the split has no example.
-    FileNotFoundError
-        If there is no such dataset.
-    """
-    benchmark = SciSciBenchmark(env_id, benchmark_name(env_id), dataset, split, dict(options))
-    return HeldOutNLL(benchmark.episodes(max_examples), renderer_of(renderer_name, tokenizer_name), max_length)
-
-
 def held_out_nll_builder(
     env_id: str,
     dataset: str,
@@ -149,18 +126,25 @@ def held_out_nll_builder(
 
     Returns
     -------
-    callable without arguments that makes the evaluator; see `held_out_nll`.
+    callable without arguments that makes the evaluator. It raises ValueError if the split has no example, and
+    FileNotFoundError if there is no such dataset.
+
+    Raises
+    ------
+    ValueError
+        If `max_examples` is below 1.
     """
     if max_examples is not None and max_examples < 1:
         raise ValueError(f"max_examples must be at least 1, or None for all, got {max_examples}")
-    return partial(
-        held_out_nll,
-        env_id,
-        dataset,
-        dict(options),
-        renderer_name,
-        tokenizer_name,
-        max_examples,
-        split,
-        max_length,
-    )
+    benchmark = SciSciBenchmark(env_id, benchmark_name(env_id), dataset, split, dict(options))
+    return partial(_held_out_nll, benchmark, renderer_name, tokenizer_name, max_examples, max_length)
+
+
+def _held_out_nll(
+    benchmark: SciSciBenchmark,
+    renderer_name: str,
+    tokenizer_name: str,
+    max_examples: int | None,
+    max_length: int | None,
+) -> HeldOutNLL:
+    return HeldOutNLL(benchmark.episodes(max_examples), renderer_of(renderer_name, tokenizer_name), max_length)

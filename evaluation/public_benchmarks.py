@@ -13,7 +13,7 @@ from tinker_cookbook.eval.benchmarks import REGISTRY, BenchmarkConfig, run_bench
 from tinker_cookbook.exceptions import BenchmarkNotFoundError
 from tinker_cookbook.renderers import Renderer
 
-from .ask import keep_whole_answers
+from .compat import keep_whole_answers
 
 logger = logging.getLogger(__name__)
 PACKAGES = ("tinker-cookbook", "datasets")

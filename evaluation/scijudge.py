@@ -145,16 +145,20 @@ class CitationPairEnv(SingleTurnEnv):
 
     @property
     def gold_label(self) -> str:
+        """The more cited paper, "a" or "b"."""
         return self.pair.more_cited
 
     def gold_answer(self) -> str:
+        """The letter of the more cited paper."""
         return format_answer(self.gold_label.upper())
 
     def question(self) -> str:
+        """Both papers with titles, dates and abstracts."""
         first, second = (_shown(paper) for paper in self.papers)
         return QUESTION.format(data=DATA, first=first, second=second)
 
     def grade(self, text: str) -> Grade:
+        """The grade of an answer with one letter."""
         label = parse_label(text, self.labels)
         if label is None:
             return NO_ANSWER
@@ -191,6 +195,7 @@ class SciJudgeBenchmark(SciSciBenchmark):
         super().__init__(CitationPairEnv.env_id, NAME, path, "test")
 
     def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
+        """Both orders of the pairs, one after the other; pairs are spread evenly over the file."""
         path = self.dataset or os.environ.get(FILE_VARIABLE)
         if not path:
             raise ValueError(
@@ -199,20 +204,22 @@ class SciJudgeBenchmark(SciSciBenchmark):
             )
         pairs = read_pairs(path)
         wanted = len(pairs) if max_examples is None else min(len(pairs), max(1, max_examples // 2))
-        chosen = [pairs[at * len(pairs) // wanted] for at in range(wanted)]
+        chosen = [pairs[index * len(pairs) // wanted] for index in range(wanted)]
         return [CitationPairEnv(order) for pair in chosen for order in (pair, pair.swapped())]
 
     def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:
+        """The episodes as environments of the cookbook."""
         envs = self.episodes(config.max_examples)
         return [token_env(GradedEnv(env, config.system_prompt), renderer, floor=0.0) for env in envs]
 
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
+        """The share of pairs that are right in both orders; see the notes of the class."""
         right = [reward > 0 for reward in rewards]
         # None where nothing was answered: cut off, or not parsable.
         first = [m["said_first"] if m.get("format_valid") else None for m in metrics_list]
         both = [one and other for one, other in zip(right[::2], right[1::2], strict=True)]
         orders = list(zip(first[::2], first[1::2], strict=True))
-        given = [said for said in first if said is not None]
+        given = [named_first for named_first in first if named_first is not None]
         metrics: dict[str, float | int] = {
             "single_accuracy": sum(right) / len(right),
             "correct": sum(right) / len(right),

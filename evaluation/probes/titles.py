@@ -186,16 +186,20 @@ class TitleCompletionEnv(SingleTurnEnv):
 
     @property
     def gold_label(self) -> str:
+        """The label of a recalled title."""
         return "known"
 
     def gold_answer(self) -> str:
+        """The true second half."""
         return format_answer(self.rest)
 
     def question(self) -> str:
+        """The first half, with year and field."""
         field = f", field: {as_data(self.paper.primary_field)}" if self.paper.primary_field else ""
         return PROBE.format(year=self.paper.publication_year, field=field, shown=as_data(self.shown))
 
     def grade(self, text: str) -> Grade:
+        """Right if the completion is as good as word for word."""
         known = title_score(completion_of(text, self.shown), self.rest) >= KNOWN
         label = "known" if known else "unknown"
         return Grade(RewardBreakdown(correctness(label, "known")), label, known, valid=True)
@@ -210,13 +214,15 @@ class TitleCompletionBenchmark(SciSciBenchmark):
 
     def papers(self, max_examples: int | None = None) -> list[Paper]:
         """The papers of the benchmark's examples, each once."""
-        found = {paper.openalex_id: paper for env in self.base.episodes(max_examples) for paper in env.papers}
-        return list(found.values())
+        papers = {paper.openalex_id: paper for env in self.base.episodes(max_examples) for paper in env.papers}
+        return list(papers.values())
 
     def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
+        """One environment for every title that is long enough."""
         return [TitleCompletionEnv(paper) for paper in self.papers(max_examples) if split_title(paper.title)]
 
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
+        """The cookbook's own means: there are no pairs of orders here."""
         return BenchmarkBuilder.aggregate(self, rewards, metrics_list)
 
 

@@ -7,7 +7,7 @@ import pytest
 from kill_points import kill_points
 
 from scisci_gym.datasets.atomic_files import drop_torn_lines, write_json_atomically
-from scisci_gym.evaluation.ask import keep_whole_answers
+from scisci_gym.evaluation.compat import keep_whole_answers
 from scisci_gym.recipes.kit.checkpoints import checkpoints, last_checkpoint
 from scisci_gym.recipes.kit.compat import prepare_rl_resume
 from scisci_gym.recipes.monitoring import record

@@ -1,10 +1,11 @@
-"""An evaluation that failed or was killed goes on where it stopped."""
+"""An evaluation that failed or was killed goes on where it stopped, from the file of the cookbook's runner."""
 
 import asyncio
+import json
 
 import pytest
 
-from scisci_gym.evaluation.ask import keep_whole_answers
+from scisci_gym.evaluation.compat import keep_whole_answers
 
 
 def test_only_whole_answers_are_kept(tmp_path) -> None:
@@ -36,3 +37,13 @@ def test_an_example_that_failed_is_asked_again_and_the_others_are_not(examine) -
     answers = asyncio.run(examined.ask())
     assert [answer.predicted for answer in answers] == ["neutral"] * 9
     assert len(examined.client.prompts) == 10
+
+
+def test_the_cookbooks_runner_keeps_answers_in_the_file_that_is_mended(examine) -> None:
+    """`compat.keep_whole_answers` names this file and its key "error"."""
+    examined = examine(lambda shown: "<answer>neutral</answer>")
+    asyncio.run(examined.ask())
+    folder = examined.answers_folder("main") / examined.benchmark().name
+    rows = [json.loads(line) for line in (folder / "trajectories.jsonl").read_text().splitlines()]
+    assert len(rows) == 9
+    assert all(row["example_id"] and row.get("error") is None for row in rows)
