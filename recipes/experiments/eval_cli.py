@@ -109,7 +109,7 @@ def evaluate(
         from ...evaluation.leaderboard import LeaderboardOptions
         from ...evaluation.learners import sentence_encoder
         from ...evaluation.probes.contamination import cutoff_date
-        from .evaluate import RunOptions, evaluate_all, evaluate_run
+        from .evaluate import Layers, evaluate_all, evaluate_run
 
         # The cookbook still calls deprecated methods of the SDK, about which a user can do nothing.
         warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
@@ -130,18 +130,16 @@ def evaluate(
         }
         encoder = sentence_encoder(embeddings) if embeddings else None
         if run is not None:
-            run_options = RunOptions(
-                dataset=dataset,
+            layers = Layers(
                 public=_names(public),
                 public_tokens=public_tokens,
                 inspect=_names(inspect),
                 probes=tuple(probe or ()),
                 cutoff=cutoff_date(cutoff) if cutoff else None,
-                **shared,
             )
             with console.status("reading the dataset") as status:
-                result = evaluate_run(run, run_options, encoder, status.update)
-            probed = [run / f"{name}.json" for name in run_options.probes]
+                result = evaluate_run(run, layers, encoder, status.update, dataset=dataset, **shared)
+            probed = [run / f"{name}.json" for name in layers.probes]
             _show(console, result, [run / f"eval_{split}.json", run / f"eval_{split}.html", *probed], probed)
             return
         if dataset is None:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -52,12 +52,7 @@ from ..monitoring.record import read_run_record, require_folders
 from ..monitoring.recorded import describe_run
 from .assessment import PolicyAnswers, ask_policy
 
-PUBLIC_TOKENS = 2048
 Report = Callable[[str], None]
-
-
-def silent(_: str) -> None:
-    """Report nothing."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +171,12 @@ def _base_model(options: LeaderboardOptions, env_id: str) -> Contestant:
     return Contestant("base model", task, policy, options.engine, str(options.out / "engine"))
 
 
-def evaluate_all(options: LeaderboardOptions, encoder: Encoder | None = None, report: Report = silent) -> Leaderboard:
+def evaluate_all(
+    options: LeaderboardOptions,
+    encoder: Encoder | None = None,
+    report: Report = lambda _: None,
+    examine: Callable[[Contestant], Coroutine[Any, Any, dict[str, Any]]] | None = None,
+) -> Leaderboard:
     """Evaluate baselines and policies on every environment of `options`.
 
     Parameters
@@ -185,6 +185,8 @@ def evaluate_all(options: LeaderboardOptions, encoder: Encoder | None = None, re
         For the embeddings baseline.
     report : callable
         Called with what is being done.
+    examine : coroutine function, optional
+        Called with every policy that has answered, while its engine is open; returns further results, by name.
 
     Raises
     ------
@@ -210,12 +212,15 @@ def evaluate_all(options: LeaderboardOptions, encoder: Encoder | None = None, re
     # Before any engine is opened: sessions that nobody closes complain when their engine is gone for long.
     baselines = {env_id: baseline_entries(env_id, options, encoder, report) for env_id in served}
     answers: dict[int, PolicyAnswers] = {}
+    extras: dict[str, Any] = {}
     for engine, checkpoints in dict.fromkeys((each.engine, each.checkpoints) for each in contestants):
         with open_engine(engine, checkpoints, options.seed):
             for index, contestant in enumerate(contestants):
                 if (contestant.engine, contestant.checkpoints) == (engine, checkpoints):
                     report(f"{contestant.task.env}: {contestant.policy.name}")
                     answers[index] = asyncio.run(contestant.answers(options))
+                    if examine is not None:
+                        extras |= asyncio.run(examine(contestant))
     boards = []
     for env_id, (prior, entries) in baselines.items():
         policies = [
@@ -224,22 +229,15 @@ def evaluate_all(options: LeaderboardOptions, encoder: Encoder | None = None, re
             if contestant.task.env == env_id
         ]
         boards.append(board(env_id, prior, [*entries, *policies], options.seed))
-    return Leaderboard(options, tuple(boards), skipped, card, {})
+    return Leaderboard(options, tuple(boards), skipped, card, extras)
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """How a run is evaluated.
+class Layers:
+    """What a run is asked besides its own task.
 
     Parameters
     ----------
-    split : "test" | "validation" | "train"
-    dataset, engine : str or None
-        Another dataset, or another engine, than those of the training.
-    seed : int
-    max_examples : int or None
-    label_probabilities : bool
-        Ask for the policy's own probabilities of the labels, for its calibration.
     public : tuple of str
         Benchmarks of the cookbook's registry.
     public_tokens : int
@@ -252,26 +250,35 @@ class RunOptions:
         The model's knowledge cutoff, for the contamination probe.
     """
 
-    split: str = "test"
-    dataset: str | None = None
-    engine: str | None = None
-    seed: int = 0
-    max_examples: int | None = None
-    label_probabilities: bool = False
     public: tuple[str, ...] = ()
-    public_tokens: int = PUBLIC_TOKENS
+    public_tokens: int = 2048
     inspect: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
     cutoff: date | None = None
 
 
 def evaluate_run(
-    run: Path, options: RunOptions, encoder: Encoder | None = None, report: Report = silent
+    run: Path,
+    layers: Layers,
+    encoder: Encoder | None = None,
+    report: Report = lambda _: None,
+    *,
+    dataset: str | None = None,
+    engine: str | None = None,
+    **shared: Any,
 ) -> Leaderboard:
     """Evaluate a run and write `eval_SPLIT.json` and `eval_SPLIT.html` into its folder, its record and the register.
 
     The checkpoint is the best one on validation papers, or the last one of a run without validation. Answers are stored
     below `eval/` in the run's folder: a second call asks only for what is missing.
+
+    Parameters
+    ----------
+    encoder, report : as in `evaluate_all`
+    dataset, engine : str or None
+        Another dataset, or another engine, than those of the training.
+    **shared
+        split, max_examples, seed and label_probabilities of `LeaderboardOptions`.
 
     Raises
     ------
@@ -280,28 +287,13 @@ def evaluate_run(
     ValueError
         If the dataset has no example of the run's environment, or a probe does not suit it.
     """
-    contestant = run_contestant(run, options.dataset, options.engine)
+    contestant = run_contestant(run, dataset, engine)
     task = contestant.task
-    shared = LeaderboardOptions(
-        dataset=task.dataset,
-        out=run / "eval",
-        envs=(task.env,),
-        runs=(run,),
-        split=options.split,
-        max_examples=options.max_examples,
-        seed=options.seed,
-        label_probabilities=options.label_probabilities,
-        sampled=True,
-        engine=options.engine,
+    options = LeaderboardOptions(
+        task.dataset, run / "eval", envs=(task.env,), runs=(run,), sampled=True, engine=engine, **shared
     )
-    # Before the engine is opened: sessions that nobody closes complain when their engine is gone for long.
-    prior, entries = baseline_entries(task.env, shared, encoder, report)
-    with open_engine(contestant.engine, contestant.checkpoints, options.seed):
-        answers, extras = asyncio.run(_layers(run, contestant, shared, options, report))
-    policy = contestant.entry(answers, prior, options.seed)
-    result = Leaderboard(
-        shared, (board(task.env, prior, [*entries, policy], options.seed),), {}, load_card(task.dataset), extras
-    )
+    result = evaluate_all(options, encoder, report, lambda each: _layers(run, each, layers, options, report))
+    *baselines, policy = result.boards[0].entries
     assert policy.sampled is not None
     content = {
         "task": vars(task),
@@ -313,7 +305,7 @@ def evaluate_run(
             "greedy": policy.outcome.scores.to_json(),
             "sampled": policy.sampled.scores.to_json(),
         },
-        "baselines": {each.name: each.outcome.scores.to_json() for each in entries},
+        "baselines": {each.name: each.outcome.scores.to_json() for each in baselines},
         **result.to_json(),
     }
     write_json_atomically(run / f"eval_{options.split}.json", plain(content))
@@ -323,49 +315,47 @@ def evaluate_run(
 
 
 async def _layers(
-    run: Path, contestant: Contestant, shared: LeaderboardOptions, options: RunOptions, report: Report
-) -> tuple[PolicyAnswers, dict[str, Any]]:
-    """Answers of the run, and the results of the other layers."""
+    run: Path, contestant: Contestant, layers: Layers, options: LeaderboardOptions, report: Report
+) -> dict[str, Any]:
+    """Results of the layers besides the run's own task; probes write theirs into the run's folder."""
     task = contestant.task
     client = await contestant.policy.client(task)
-    folder = contestant.answers_folder(shared.out, options.split)
+    folder = contestant.answers_folder(options.out, options.split)
     report(f"{task.env}: held-out NLL")
     extras: dict[str, Any] = {"held_out_nll": await _held_out_nll(task, options, client, folder)}
-    report(f"{task.env}: {contestant.policy.name}")
-    answers = await contestant.answers(shared)
-    if options.public:
-        report(f"public benchmarks: {', '.join(options.public)}")
+    if layers.public:
+        report(f"public benchmarks: {', '.join(layers.public)}")
         extras["public"] = await public_benchmarks(
-            options.public,
+            layers.public,
             client,
             renderer_of(task.renderer_name, task.model_name),
             folder / "public",
-            max_tokens=options.public_tokens,
+            max_tokens=layers.public_tokens,
             max_examples=options.max_examples,
         )
-    if options.inspect:
+    if layers.inspect:
         from ...evaluation.inspect_tasks import run_inspect, tasks_of
 
-        report(f"Inspect: {', '.join(options.inspect)}")
+        report(f"Inspect: {', '.join(layers.inspect)}")
         extras["inspect"] = await run_inspect(
-            tasks_of(options.inspect, task.dataset, options.split, task.options, options.max_examples),
+            tasks_of(layers.inspect, task.dataset, options.split, task.options, options.max_examples),
             client,
             model_name=task.model_name,
             renderer_name=task.renderer_name,
             folder=folder / "inspect",
-            max_tokens=options.public_tokens,
+            max_tokens=layers.public_tokens,
             limit=options.max_examples,
         )
     examined = Examination(
         task, client, folder / "probes", options.split, options.max_examples, options.seed, folder / "greedy"
     )
-    for probe in options.probes:
+    for probe in layers.probes:
         report(f"{task.env}: {probe}")
-        write_json_atomically(run / f"{probe}.json", plain(await _probe(probe, examined, options.cutoff)))
-    return answers, extras
+        write_json_atomically(run / f"{probe}.json", plain(await _probe(probe, examined, layers.cutoff)))
+    return extras
 
 
-async def _held_out_nll(task: Task, options: RunOptions, client: Any, folder: Path) -> Mapping[str, float]:
+async def _held_out_nll(task: Task, options: LeaderboardOptions, client: Any, folder: Path) -> Mapping[str, float]:
     path = folder / f"held_out_nll-{options.max_examples or 'all'}.json"
     if path.is_file():
         return json.loads(path.read_text())
