@@ -1,7 +1,7 @@
 """Abstracts and reference lists straight from JSON bytes to Arrow columns, for millions of works at a time.
 
-`works.abstract_from_inverted_index` says what an abstract is; the kernels here compute the same from the bytes of the
-JSON without making a Python object per word, and hand back whatever is unusual in them to be read the plain way.
+`record.abstract_from_inverted_index` defines the abstract. The kernels compute the same from the bytes of the JSON,
+without a Python object for each word. They mark records that are unusual, and those are read the plain way, in Python.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ MAX_POSITION = 1 << 16
 # Zeros after the last value: they end every scan, and cover what is read ahead of the place that a scan has reached.
 _GUARD = b"\0" * 16
 _GUARD_SIZE = len(_GUARD)
+QUOTE, BACKSLASH, SLASH, COMMA, COLON, N_OF_NULL = (ord(character) for character in '"\\/,:n')
+OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = (ord(character) for character in "[]{}")
 
 
 def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
@@ -61,8 +63,9 @@ def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
         odd[:] = True
     if not odd.any():
         return column
-    plain = {at: abstract_from_inverted_index(_loads(indexes[at])) for at in np.flatnonzero(odd).tolist()}
-    return pa.array([plain[at] if at in plain else column[at].as_py() for at in range(len(indexes))], pa.string())
+    plain = {row: abstract_from_inverted_index(_loads(indexes[row])) for row in np.flatnonzero(odd).tolist()}
+    texts = (plain[row] if row in plain else column[row].as_py() for row in range(len(indexes)))
+    return pa.array(texts, pa.string())
 
 
 def reference_lists(lists: Sequence[bytes]) -> pa.Array:
@@ -76,7 +79,7 @@ def reference_lists(lists: Sequence[bytes]) -> pa.Array:
     Returns
     -------
     pyarrow list<int64> array
-        Entries that are not work ids are left out, as in `works.reference_numbers`.
+        Entries that are not work ids are left out, as in `record.reference_numbers`.
 
     Raises
     ------
@@ -115,8 +118,8 @@ def _joined(values: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray
 @kernel
 def _hex4(raw, i):
     value = 0
-    for at in range(i, i + 4):
-        c = raw[at]
+    for index in range(i, i + 4):
+        c = raw[index]
         if 48 <= c <= 57:
             digit = c - 48
         elif 97 <= c <= 102:
@@ -142,8 +145,7 @@ def _is_space(raw, i):
 
 @kernel
 def _unescape(raw, begin, end, out, w):
-    """Copy a JSON string without its escapes; the new end, or -1 for an escape that stands for a space or for half a
-    character."""
+    """Copy a JSON string without its escapes; the new end, or -1 if an escape is a space or half of a character."""
     i = begin
     while i < end:
         c = raw[i]
@@ -195,33 +197,54 @@ def _unescape(raw, begin, end, out, w):
 
 
 @kernel
-def _place_words(raw, i, end, head, tail, following, begins, ends):
-    """Chain the words of one index by position; (whether all was usual, last position, most bytes that its text takes).
+def _skip(raw, i, end, separator):
+    """Index of the first byte from `i` on that is neither white space nor `separator`."""
+    while i < end and (raw[i] <= 32 or raw[i] == separator):
+        i += 1
+    return i
 
-    One word may stand at many positions, so a text may be longer than the JSON that it comes from.
+
+@kernel
+def _place_words(raw, i, end, head, tail, following, begins, ends):
+    """Read one index, ``{"word": [0, 3], "other": [1]}``, and sort its words by position, without comparisons.
+
+    A word at one position is an entry `n`: its text is ``raw[begins[n]:ends[n]]``. Entries of the same position are a
+    linked list in the order of the index: ``head[position]`` is the first, ``following[n]`` the next after `n`,
+    ``tail[position]`` the last, and -1 stands for none. The scans are written out, not called: that saves a seventh of
+    the time.
+
+    Returns
+    -------
+    bool
+        False if the index has to be read the plain way; what was placed so far has to be cleared all the same.
+    int
+        The last position.
+    int
+        The most bytes that the text takes. It may be longer than the JSON: a word can have many positions.
     """
     n = 0
     top = -1
     size = 0
     i += 1
     while True:
-        while i < end and (raw[i] <= 32 or raw[i] == 44):
+        while i < end and (raw[i] <= 32 or raw[i] == COMMA):
             i += 1
-        if i >= end or raw[i] == 125:
+        if i >= end or raw[i] == CLOSE_OBJECT:
             return i < end, top, size
-        if raw[i] != 34:
+        if raw[i] != QUOTE:
             return False, top, size
         i += 1
         begin = i
         escaped = False
         while True:
             c = raw[i]
+            # Only bytes below 93 can end, escape or break a word.
             if c < 93:
-                if c == 34:
+                if c == QUOTE:
                     break
-                if c <= 32:
+                if c <= 32:  # Also the zeros after the last value.
                     return False, top, size
-                if c == 92:
+                if c == BACKSLASH:
                     escaped = True
                     i += 1
             elif 0xC2 <= c <= 0xE3 and _is_space(raw, i):
@@ -229,18 +252,19 @@ def _place_words(raw, i, end, head, tail, following, begins, ends):
             i += 1
         if i >= end:
             return False, top, size
-        # A word with escapes is told from others by a negative end.
+        # A negative end marks a word with escapes.
         stop = -i if escaped else i
-        word_bytes = i - begin + 1  # with the space before it; without its escapes a word is never longer
+        # With the space before the word. A word without its escapes is never longer than with them.
+        word_bytes = i - begin + 1
         i += 1
-        while raw[i] == 58 or (raw[i] <= 32 and i < end):
+        while raw[i] == COLON or (raw[i] <= 32 and i < end):
             i += 1
-        if raw[i] != 91:
+        if raw[i] != OPEN_LIST:
             return False, top, size
         i += 1
-        while raw[i] != 93:
+        while raw[i] != CLOSE_LIST:
             c = raw[i]
-            if c == 44 or (c <= 32 and i < end):
+            if c == COMMA or (c <= 32 and i < end):
                 i += 1
                 continue
             position = 0
@@ -270,11 +294,12 @@ def _lay_out(raw, starts, ends, head, tail, following, word_begins, word_ends, o
     for record in range(starts.size):
         begin = w
         usual = True
-        if raw[starts[record]] == 123:
+        if raw[starts[record]] == OPEN_OBJECT:
             usual, top, size = _place_words(
                 raw, starts[record], ends[record], head, tail, following, word_begins, word_ends
             )
             usual = usual and size <= min(LONGEST_ABSTRACT, out.size - _GUARD_SIZE - w)
+            # `head` is cleared on the way, also after an unusual index.
             for position in range(top + 1):
                 word = head[position]
                 head[position] = -1
@@ -285,15 +310,15 @@ def _lay_out(raw, starts, ends, head, tail, following, word_begins, word_ends, o
                             out[w] = 32
                             w += 1
                         if stop >= 0:
-                            for at in range(first, stop):
-                                out[w] = raw[at]
+                            for i in range(first, stop):
+                                out[w] = raw[i]
                                 w += 1
                         else:
                             w = _unescape(raw, first, -stop, out, w)
                             usual = w >= 0
                     word = following[word]
         else:
-            usual = raw[starts[record]] == 110
+            usual = raw[starts[record]] == N_OF_NULL
         if not usual:
             w = begin
         odd[record] = not usual
@@ -306,36 +331,31 @@ def _numbers(raw, starts, ends, numbers, out_ends):
     n = 0
     for record in range(starts.size):
         i, end = starts[record], ends[record]
-        if raw[i] == 91:
-            i += 1
-            while True:
-                while i < end and (raw[i] <= 32 or raw[i] == 44):
-                    i += 1
-                if i >= end:
-                    return False
-                if raw[i] == 93:
-                    break
-                if raw[i] != 34:
-                    return False
+        if raw[i] == OPEN_LIST:
+            i = _skip(raw, i + 1, end, COMMA)
+            while i < end and raw[i] == QUOTE:
                 i += 1
                 begin = i
-                while raw[i] != 34:
-                    if raw[i] == 92 or i >= end:
+                while raw[i] != QUOTE:
+                    if raw[i] == BACKSLASH or i >= end:
                         return False
-                    if raw[i] == 47:
+                    if raw[i] == SLASH:
                         begin = i + 1
                     i += 1
+                # An upper-case or lower-case W and at most 18 digits, which always fit.
                 if (raw[begin] != 87 and raw[begin] != 119) or not 2 <= i - begin <= 19:
                     return False
                 number = 0
-                for at in range(begin + 1, i):
-                    if not 48 <= raw[at] <= 57:
+                for digit in range(begin + 1, i):
+                    if not 48 <= raw[digit] <= 57:
                         return False
-                    number = number * 10 + (raw[at] - 48)
+                    number = number * 10 + (raw[digit] - 48)
                 numbers[n] = number
                 n += 1
-                i += 1
-        elif raw[i] != 110:
+                i = _skip(raw, i + 1, end, COMMA)
+            if i >= end or raw[i] != CLOSE_LIST:
+                return False
+        elif raw[i] != N_OF_NULL:
             return False
         out_ends[record] = n
     return True
