@@ -1,11 +1,11 @@
-"""A made-up literature whose labels come out of its citation graph and whose wording tells a known amount about them.
+"""A synthetic literature whose labels follow from its citation graph and whose wording predicts them to a known degree.
 
 Three steps, each driven by one seed:
 
-1. *Citations.* Every year some focal papers appear. Each builds on a niche of older, little-cited papers and has a
-   temper: papers that cite a *breaking* one do not cite its niche, papers that cite a *building* one cite the niche as
-   well, a *plain* one stands on classics that everybody cites. Nothing else distinguishes them.
-2. *Labels* are the CD index of that graph, with the window and the cuts of the label rules. The temper is forgotten.
+1. *Citations.* Every year some focal papers appear. Each cites a niche of older papers with few citations and has a
+   latent type: papers that cite a *breaking* one do not cite its niche, papers that cite a *building* one cite the
+   niche as well, and a *plain* one cites classics that everybody cites. Nothing else distinguishes them.
+2. *Labels* are the CD index of that graph, with the window and the cuts of the label rules. Latent types play no part.
 3. *Wording.* Each abstract has a style, which equals the paper's label with probability `fidelity` and is one of the
    other two otherwise. The style decides which cue words are frequent. Topic, filler, title, venue, team and date are
    drawn without looking at the label, so a reader who identifies the style perfectly is right with probability
@@ -37,8 +37,8 @@ OWN_CUE = 0.95
 FIRST_WORK = 7_000_000_001
 BREAKING, BUILDING, PLAIN = range(3)
 # Plain papers are never short of citations, the others lose some at the cuts: these shares even the labels out.
-TEMPERS = (0.37, 0.37, 0.26)
-NICHE, SETTLED = 6, 6
+TYPE_SHARES = (0.37, 0.37, 0.26)
+NICHE_SIZE, FIRST_FOCAL_YEAR = 6, 6
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str
     graph = CitationGraph.from_edges(citing, np.array([c for cited in references for c in cited]), years)
     field_of = rng.integers(len(FIELDS), size=len(years))
     labels = graph_labels(graph, rules, field_of).disruption.tolist()
-    cited_by = np.bincount(graph_cited(references), minlength=len(years))
+    cited_by = np.bincount(_cited_papers(references), minlength=len(years))
     writer = _Writer(corpus, np.random.default_rng([corpus.seed, 1]))
     return [
         writer.work(
@@ -110,7 +110,7 @@ def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str
     ]
 
 
-def graph_cited(references: Sequence[Sequence[int]]) -> np.ndarray:
+def _cited_papers(references: Sequence[Sequence[int]]) -> np.ndarray:
     """Every cited position, once for each citation."""
     return np.fromiter((cited for row in references for cited in row), dtype=np.int64)
 
@@ -122,7 +122,7 @@ def _grow_citations(corpus: SyntheticCorpus, rng: np.random.Generator) -> tuple[
     years = corpus.first_year + np.repeat(np.arange(corpus.years), per_year)
     starts = np.concatenate([[0], np.cumsum(per_year)])
     references: list[list[int]] = [[] for _ in years]
-    temper = rng.choice(3, size=len(years), p=TEMPERS)
+    latent_type = rng.choice(3, size=len(years), p=TYPE_SHARES)
     niche: dict[int, list[int]] = {}
     is_focal = np.zeros(len(years), dtype=bool)
     classics = np.arange(starts[1] // 4)
@@ -131,26 +131,26 @@ def _grow_citations(corpus: SyntheticCorpus, rng: np.random.Generator) -> tuple[
         newcomers = np.arange(starts[index], starts[index + 1])
         live = [focal for focal in live if years[focal] >= corpus.first_year + index - 5]
         for paper in newcomers:
-            references[paper] = _references(int(paper), live, niche, temper, classics, int(starts[index]), rng)
-        # Before that the literature is too thin for niches apart from each other.
-        if index >= SETTLED:
+            references[paper] = _references(int(paper), live, niche, latent_type, classics, int(starts[index]), rng)
+        # In earlier years there are too few papers for niches that do not overlap.
+        if index >= FIRST_FOCAL_YEAR:
             for focal in rng.choice(newcomers, size=len(newcomers) // 3, replace=False).tolist():
                 old = np.arange(starts[max(0, index - 12)], starts[index])
-                pool = classics if temper[focal] == PLAIN else old[~is_focal[old]]
-                niche[focal] = sorted(rng.choice(pool, size=NICHE, replace=False).tolist())
+                pool = classics if latent_type[focal] == PLAIN else old[~is_focal[old]]
+                niche[focal] = sorted(rng.choice(pool, size=NICHE_SIZE, replace=False).tolist())
                 references[focal] = niche[focal]
                 is_focal[focal] = True
                 live.append(focal)
     return years, references
 
 
-def _references(paper, live, niche, temper, classics, before, rng) -> list[int]:
-    """Reference list of an ordinary paper: three live focal papers, their niches if their temper asks, one classic."""
+def _references(paper, live, niche, latent_type, classics, before, rng) -> list[int]:
+    """Reference list of an ordinary paper: live focal papers, their niches if their latent type says so, classics."""
     cited: set[int] = set()
     if live:
         for focal in rng.choice(live, size=min(3, len(live)), replace=False).tolist():
             cited.add(focal)
-            if temper[focal] == BUILDING or (temper[focal] == PLAIN and rng.random() < 0.5):
+            if latent_type[focal] == BUILDING or (latent_type[focal] == PLAIN and rng.random() < 0.5):
                 cited.update(rng.choice(niche[focal], size=2, replace=False).tolist())
     if before > 0:
         cited.update(rng.choice(classics, size=2, replace=False).tolist() if paper >= len(classics) else [])
@@ -158,7 +158,7 @@ def _references(paper, live, niche, temper, classics, before, rng) -> list[int]:
 
 
 class _Writer:
-    """Dresses a node of the graph up as an OpenAlex work."""
+    """Writes the OpenAlex work of a node of the graph."""
 
     def __init__(self, corpus: SyntheticCorpus, rng: np.random.Generator):
         self.corpus, self.rng, self.cues = corpus, rng, cue_words()

@@ -20,7 +20,7 @@ from scisci_gym.datasets.openalex.snapshot import read_works
 from scisci_gym.datasets.openalex.works_table import WorksTable
 from scisci_gym.datasets.store import load_card, load_papers
 
-WANTED = Wanted("river", (), 1996, 2012, 10, 3)
+WANTED = Wanted("river", (), 1996, 2012, 5, 2)
 OPTIONS = ("--min-references", "1", "--min-citations", "1", "--split", "publication", "--last-complete-year", "2019")
 
 
