@@ -1,4 +1,4 @@
-"""`scisci-gym engine export`: what a run has trained, for use without this project."""
+"""`scisci-gym engine export`: checkpoints as adapters or models for use without this project."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ def export(
         typer.Argument(metavar="CHECKPOINT", help="A tinker:// path, or the log_path of a run: its best checkpoint."),
     ],
     out: Annotated[Path, typer.Option(help="Folder to write; must not exist.")],
-    merged: Annotated[bool, typer.Option("--merged", help="Whole model for transformers, not an adapter.")] = False,
+    merged: Annotated[
+        bool, typer.Option("--merged", help="Write a whole model for transformers, not an adapter.")
+    ] = False,
     dtype: Annotated[
-        str | None, typer.Option(help="Of merged weights: float32, bfloat16 or float16; default: the base model's.")
+        str | None,
+        typer.Option(help="Type of merged weights: float32, bfloat16 or float16; default: the base model's."),
     ] = None,
     checkpoints: Annotated[
         Path | None, typer.Option(help="Checkpoint folder of the local engine; default: that of the run.")

@@ -28,11 +28,10 @@ def init_tiny_model(
     progress: bool = True,
     **sizes: Any,
 ) -> InitReport:
-    """Make a tiny model in `out` that has read what had been published when training ends, and no label.
+    """Make a tiny model in `out`, pre-trained on papers up to the last validation year and on no label.
 
-    Its pre-training documents are the prompts of `DisruptionEnv` for papers up to the last validation year, each ended
-    by a label drawn at random. Validation labels are used for one thing: a linear probe of the hidden states decides
-    whether another round of pre-training is needed.
+    Its documents are the prompts of `DisruptionEnv`, each ended by a label drawn at random. Validation labels are used
+    for one thing: a linear probe of the hidden states decides whether another round of pre-training is needed.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ def init_tiny_model(
 
 
 def works_of(dataset: Path) -> pa.Table:
-    """The works behind a dataset where they lie beside it (a synthetic corpus), otherwise its own training papers."""
+    """The works that a synthetic dataset was built from; of another dataset its own training papers, as works."""
     source = dataset / "source" / "works"
     if source.is_dir():
         return read_works(source, progress=False)[0]
@@ -82,14 +81,14 @@ def works_of(dataset: Path) -> pa.Table:
 def unlabelled_prompts(works: pa.Table, last_year: int, options: dict[str, Any], seed: int) -> list[str]:
     """Prompts of works with an abstract that were published up to `last_year`; at most 12,000, drawn by the seed."""
     columns = ("work_id", "title", "abstract", "publication_year", "field", "venue")
-    known = works.select(columns).filter(pa.array(works["publication_year"].to_numpy() <= last_year))
-    rows = [row for row in known.to_pylist() if row["title"] and row["abstract"]]
+    published = works.select(columns).filter(pa.array(works["publication_year"].to_numpy() <= last_year))
+    rows = [row for row in published.to_pylist() if row["title"] and row["abstract"]]
     random.Random(seed).shuffle(rows)
     return [_prompt(row, options) for row in rows[:MAX_PROMPTS]]
 
 
 def _prompt(row: dict[str, Any], options: dict[str, Any]) -> str:
-    # The environment wants a label to grade against; any will do, a prompt does not depend on it.
+    # The environment needs a label to grade against; the prompt does not depend on it.
     paper = Paper(
         openalex_id=f"W{row['work_id']}",
         title=row["title"],

@@ -17,7 +17,7 @@ Validation = Callable[[], ValidationScores]
 
 
 def validation_builders(cfg: RecipeConfig) -> list[Validation]:
-    """For `evaluator_builders`: what all recipes validate with, greedy answers to validation papers. Empty if off."""
+    """Builders of the evaluator of all recipes: greedy answers to validation papers. Empty if validation is off."""
     if cfg.validation_examples == 0:
         return []
     benchmark = SciSciBenchmark(cfg.env, benchmark_name(cfg.env), cfg.dataset, "validation", cfg.options())
@@ -31,17 +31,17 @@ def validation_builders(cfg: RecipeConfig) -> list[Validation]:
 
 
 def held_out_nll(cfg: RecipeConfig) -> Callable[[], HeldOutNLL]:
-    """For `evaluator_builders`: negative log-likelihood of the gold answers to validation papers, nats a token."""
+    """Builder of an evaluator: negative log-likelihood of the gold answers to validation papers, in nats a token."""
     return held_out_nll_builder(
         cfg.env, cfg.dataset, cfg.options(), cfg.renderer(), cfg.model_name, cfg.validation_examples
     )
 
 
 async def validate_checkpoints(cfg: RecipeConfig) -> None:
-    """Score every checkpoint of a finished run that has no validation score yet, and log it at the checkpoint's step.
+    """Score the checkpoints of a finished run that have no validation score, and log each at its step.
 
-    The loops evaluate before an update and the last checkpoint comes after one; the SFT loop's checkpoints lie between
-    its evaluations altogether. A resumed run asks only for what is missing.
+    The loops evaluate before an update, and the last checkpoint comes after one; the SFT loop saves all its checkpoints
+    between its evaluations.
     """
     builders = validation_builders(cfg)
     if not builders:
