@@ -29,8 +29,9 @@ BUSY_MACHINE = [HealthCheck.too_slow]
 settings.register_profile(
     "quick", derandomize=True, max_examples=60, deadline=None, database=None, suppress_health_check=BUSY_MACHINE
 )
+# All properties take 63 CPU seconds with 60 examples; 300 fit into the 25 minutes of CI.
 settings.register_profile(
-    "thorough", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=BUSY_MACHINE
+    "thorough", max_examples=300, deadline=None, print_blob=True, suppress_health_check=BUSY_MACHINE
 )
 settings.load_profile("quick")
 

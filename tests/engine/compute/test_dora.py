@@ -205,5 +205,5 @@ def test_qdora_agrees_with_peft(tiny_model: Path, tmp_path: Path) -> None:
         torch.testing.assert_close(logits, theirs(torch.from_numpy(tokens[None])).logits[0], rtol=1e-4, atol=1e-4)
     with pytest.raises(RequestError, match="--adapter dora --quantize 4bit"):
         cpu_backend(tmp_path, adapter="dora").load(
-            "t:train:0", backend.save("s:train:0", "weights", "y"), optimizer=True
+            "t:train:0", backend.save("s:train:0", "weights", "y"), with_optimizer=True
         )
