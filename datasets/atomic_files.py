@@ -124,7 +124,7 @@ def write_json_atomically(path: str | Path, value: Any) -> Path:
 
 
 def drop_torn_lines(path: str | Path, keep: Callable[[Any], bool] = lambda value: True) -> int:
-    """Take out of a file of JSON lines what a killed writer left behind, before somebody appends to it or reads it.
+    """Remove from a file of JSON lines what a killed writer left behind, before the file is read or appended to.
 
     These are a last line without its end, which would swallow the line that is appended to it, lines that are not JSON,
     and values that `keep` does not want. A file without any is not touched; another one is replaced atomically.

@@ -100,7 +100,7 @@ def card_text(card: dict[str, Any]) -> str:
         "|---|---|---|---|",
         *(f"| `{name}` | {column.stored} | {column.role} | {column.meaning} |" for name, column in COLUMNS.items()),
         "",
-        "Only columns that are known at publication reach a prompt.",
+        "Prompts show columns that are known at publication. Of the provenance they state only what a label means.",
         "",
         "## What was left out",
         "",

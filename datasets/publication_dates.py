@@ -21,8 +21,8 @@ def known_day(publication_date: str, publication_year: int) -> str:
 def certainly_before(date: str, year: int, other_date: str, other_year: int) -> bool:
     """Whether a paper certainly appeared before another one.
 
-    Papers of different years are told apart by their years. Papers of the same year are told apart by their dates; the
-    same day, or a day that is not known, is not certainly before.
+    Papers of different years are compared by their years, papers of the same year by their dates. The same day, or a
+    day that is not known, is not certainly before.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class FirstPairs(NamedTuple):
 def first_pairs(
     graph: CitationGraph, venues: npt.ArrayLike, *, history: int = 3, reuse: int = 0, skip_least_cited: float = 0.0
 ) -> FirstPairs:
-    """Pairs of venues that nobody cited together in an earlier year, each weighted by ``1 - cos_ij``.
+    """Pairs of venues that no paper of an earlier year cites together, each weighted by ``1 - cos_ij``.
 
     cos_ij is the cosine of the two venues' co-citation profiles over the `history` years before: hard to make is a pair
     whose venues have been cited together with different others. Papers of the same year share a first. The first year
