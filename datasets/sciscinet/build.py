@@ -120,7 +120,9 @@ def build_sciscinet(
             buckets = _sorted_texts(source, rows[order], scores.paper.size, folder, size, advance)
         papers = _papers(buckets, columns, rows[order], labels[order], [field[position] for position in order], options)
         # One run through the texts serves all splits: they follow one another in `order`, and are written in turn.
-        splits = {name: islice(papers, positions.size) for name, positions in chosen.items()}
+        splits: dict[str, Iterator[Paper]] = {
+            name: islice(papers, positions.size) for name, positions in chosen.items()
+        }
         return write_dataset(out, splits, facts, options, lambda folder: scores.save(folder, scores.paper[rows], field))
 
 

@@ -258,9 +258,11 @@ def pages(works: Works, *, again: bool = False) -> Iterator[Page]:
     cursor, seen, cursors, without_news = "*", set(), set(), 0
     while cursor and cursor not in cursors and without_news < 2:
         cursors.add(cursor)
+        answer: Any = []
+        new, count, following = {}, 0, None
         for attempt in range(TRIES):
             works.again = again or attempt > 0
-            answer: Any = works.get(per_page=PER_PAGE, cursor=cursor)
+            answer = works.get(per_page=PER_PAGE, cursor=cursor)
             by_id = {_identity(work): work for work in answer}
             new = {key: work for key, work in by_id.items() if key not in seen}
             count, following = answer.meta["count"], answer.meta["next_cursor"]

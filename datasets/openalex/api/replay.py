@@ -54,7 +54,10 @@ def collection_differences(folder: Path, source: dict[str, Any], graph: Citation
         elif any(collected.rows[number][name] != paper[name] for name in ("title", "abstract", "publication_year")):
             wrong.append(f"the stored pages give W{number} another title, abstract or year than the dataset")
     again = citation_graph(collected.works())
-    if not (np.array_equal(again.node_ids, graph.node_ids) and np.array_equal(again.edges(), graph.edges())):
+    if not (
+        np.array_equal(np.asarray(again.node_ids), np.asarray(graph.node_ids))
+        and np.array_equal(again.edges(), graph.edges())
+    ):
         wrong.append(
             f"the stored pages give {again.n_papers:,} works and {again.n_citations:,} citations that are not the "
             f"{graph.n_papers:,} works and {graph.n_citations:,} citations of the graph"
