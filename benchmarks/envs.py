@@ -3,8 +3,8 @@
     python benchmarks/envs.py [--seconds 1] [--rounds 5]
 
 An episode is what a rollout does with a message environment: make it, ask for the first observation, answer until it
-ends. One core, no model, no tokens. The rounds of all environments are interleaved and the median is taken, so that a
-busy machine slows everything down alike; what to look at is the ratio. After that: how long grading 5 MB of text takes.
+ends. One core, no model, no tokens. Time is CPU time, the rounds of all environments are interleaved, and the median is
+taken, so that a busy machine changes little; what to look at is the ratio. After that: how long grading 5 MB takes.
 """
 
 import argparse
@@ -54,8 +54,8 @@ def our_env(env_id: str) -> tuple[Callable[[], MessageEnv], str]:
 async def rate(one: Callable[[], MessageEnv], answer: str, seconds: float) -> float:
     """Episodes a second."""
     message = Message(role="assistant", content=answer)
-    count, start = 0, time.perf_counter()
-    while (passed := time.perf_counter() - start) < seconds:
+    count, start = 0, time.process_time()
+    while (passed := time.process_time() - start) < seconds:
         for _ in range(50):
             env = one()
             await env.initial_observation()
@@ -66,7 +66,7 @@ async def rate(one: Callable[[], MessageEnv], answer: str, seconds: float) -> fl
 
 
 def slowest_grading() -> tuple[float, str]:
-    """Milliseconds of the slowest last step over 5 MB of text, of any environment, and which one and text it is."""
+    """CPU milliseconds of the slowest last step over 5 MB of text, of any environment, and which one and text it is."""
     slowest = (0.0, "")
     for env_class in specs():
         example = env_class.examples(sample_papers())[0]
@@ -75,9 +75,9 @@ def slowest_grading() -> tuple[float, str]:
             for whole in (text, f"{text}{env_class.answer_for(env_class.labels[0])}"):
                 env = make(env_class.env_id, *example)
                 asyncio.run(env.initial_observation())
-                start = time.perf_counter()
+                start = time.process_time()
                 asyncio.run(env.step(Message(role="assistant", content=whole)))
-                slowest = max(slowest, (1000 * (time.perf_counter() - start), f"{env_class.env_id}, {piece!r}"))
+                slowest = max(slowest, (1000 * (time.process_time() - start), f"{env_class.env_id}, {piece!r}"))
     return slowest
 
 

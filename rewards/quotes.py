@@ -109,22 +109,22 @@ def best_quotes(sources: Sequence[str]) -> list[str]:
     >>> best_quotes(["Short title", "one two three four five six seven eight nine ten eleven"])
     ['one two three four five', 'six seven eight nine ten']
     """
-    known = _Sources(sources)
-    size = known.shortest
-    found: list[str] = []
+    searched = _Sources(sources)
+    size = searched.shortest
+    quotes: list[str] = []
     tried: set[str] = set()
-    for text in reversed(known.texts):
+    for text in reversed(searched.texts):
         words = text.split()
         for start in range(0, len(words) - size + 1, size):
             passage = " ".join(words[start : start + size])
             if passage in tried:
                 continue
             tried.add(passage)
-            if _count([*found, passage], known) == len(found) + 1:
-                found.append(passage)
-            if len(found) == FULL_CREDIT or len(tried) == _MOST_TRIES:
-                return found
-    return found
+            if _count([*quotes, passage], searched) == len(quotes) + 1:
+                quotes.append(passage)
+            if len(quotes) == FULL_CREDIT or len(tried) == _MOST_TRIES:
+                return quotes
+    return quotes
 
 
 _Place = tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""Where a door takes its papers from."""
+"""Which papers an integration shows: those of a dataset, or the built-in ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""verifiers door: ``load_environment("disruption-v0")``. Needs ``pip install 'scisci-gym[verifiers]'`` (0.1).
+"""The environments in verifiers 0.1: ``load_environment("disruption-v0")``.
+
+Needs ``pip install 'scisci-gym[verifiers]'``.
 
 An installed module is a verifiers environment if it has a function of that name:
 ``vf-eval scisci_gym.envs.integrations.verifiers -a '{"task": "novelty-v0"}'``.
@@ -19,7 +21,7 @@ from .papers import examples_of
 
 if not hasattr(vf, "MultiTurnEnv"):
     # 0.2 and later have tasksets instead, and no `load_environment` in the module of an environment.
-    raise ImportError(f"this door is for verifiers 0.1, found {vf.__version__}: pip install 'verifiers>=0.1.9,<0.2'")
+    raise ImportError(f"this module is for verifiers 0.1, found {vf.__version__}: pip install 'verifiers>=0.1.9,<0.2'")
 
 ENV, REWARD, METRICS = "scisci_env", "scisci_reward", "scisci_metrics"
 

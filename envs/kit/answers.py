@@ -145,8 +145,8 @@ def parse_probabilities(text: str, labels: Sequence[str]) -> tuple[float, ...] |
     match = _distribution(tuple(labels)).fullmatch(answer)
     if match is None:
         return None
-    said = match.groups()
-    named, shares = [label.lower() for label in said[::2]], [Decimal(share) for share in said[1::2]]
+    groups = match.groups()
+    named, shares = [label.lower() for label in groups[::2]], [Decimal(share) for share in groups[1::2]]
     if named != list(labels):
         if len(set(named)) != len(labels):
             return None

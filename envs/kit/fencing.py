@@ -41,15 +41,15 @@ def _skeleton_table() -> dict[int, str | None]:
     table: dict[int, str | None] = {}
     # The Basic Multilingual Plane; format characters, letters of mathematics, tags beyond it.
     planes = (range(0xD800), range(0xE000, 0x10000), range(0x110BD, 0x110CE), range(0x13430, 0x13440))
-    for at in chain(*planes, range(0x1BCA0, 0x1BCA4), range(0x1D173, 0x1D800), range(0xE0000, 0xE1000)):
-        character = chr(at)
+    for code in chain(*planes, range(0x1BCA0, 0x1BCA4), range(0x1D173, 0x1D800), range(0xE0000, 0xE1000)):
+        character = chr(code)
         compatible = unicodedata.normalize("NFKC", character)
         if character.isspace():
-            table[at] = " "
+            table[code] = " "
         elif unicodedata.category(character) in ("Cf", "Cc"):
-            table[at] = None
-        elif at >= 0x80 and len(compatible) == 1 and compatible.isascii():
-            table[at] = compatible
+            table[code] = None
+        elif code >= 0x80 and len(compatible) == 1 and compatible.isascii():
+            table[code] = compatible
     table |= dict.fromkeys(map(ord, "│∣❘ǀ┃"), "|") | {ord("▁"): "_", ord("∕"): "/", ord("⁄"): "/"}
     # Invisible, though letters or marks by category: joiners, fillers of Hangul, and variation selectors.
     fillers = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0x180B, 0x1810))
@@ -90,16 +90,16 @@ def as_data(text: str) -> str:
         text = _SURROGATE.sub("\ufffd", text)
         if not _SUSPECT.search(text):
             return text
-    skeleton, kept = text, range(len(text))
+    skeleton, positions = text, range(len(text))
     if not (text.isascii() and text.isprintable()):
         table = _skeleton_table()
         skeleton = text.translate(table)
         if len(skeleton) < len(text):
-            kept = [at for at, character in enumerate(text) if table.get(ord(character), "") is not None]
+            positions = [index for index, character in enumerate(text) if table.get(ord(character), "") is not None]
     brackets = [match.end() - 1 for match in _TOKEN.finditer(skeleton)]
     if not brackets:
         return text
     characters = list(text)
     for bracket in brackets:
-        characters[kept[bracket]] = _SHUT[skeleton[bracket]]
+        characters[positions[bracket]] = _SHUT[skeleton[bracket]]
     return "".join(characters)

@@ -76,13 +76,13 @@ async def ask(
         if attempt:
             await asyncio.sleep(limits.pause * 2 ** (attempt - 1))
         try:
-            said = await _within(limits.timeout, call)
-            if not isinstance(said, str):
-                raise TypeError(f"expected a text, got {type(said).__name__}")
-            answer = read(said[: limits.longest])
+            text = await _within(limits.timeout, call)
+            if not isinstance(text, str):
+                raise TypeError(f"expected a text, got {type(text).__name__}")
+            answer = read(text[: limits.longest])
             if answer is not None:
                 return answer
-            problem = f"no answer in {len(said)} characters: {said[:80]!r}"
+            problem = f"no answer in {len(text)} characters: {text[:80]!r}"
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         logger.warning("attempt %d of %d failed: %s", attempt + 1, limits.attempts, problem[:500])
@@ -197,12 +197,12 @@ class _Entry(NamedTuple, Generic[Thing]):
 
 
 class Named(Generic[Thing]):
-    """A registry of things of one kind that are made from a name and, for some, an argument after a colon.
+    """A registry of what is made from a name and, for some names, an argument after a colon: ``litellm:openai/NAME``.
 
     Parameters
     ----------
     kind : str
-        What they are called in error messages, such as ``"challenger"``.
+        What the entries are called in error messages, such as ``"challenger"``.
     base : type
         What they are instances of.
     """
@@ -210,26 +210,21 @@ class Named(Generic[Thing]):
     def __init__(self, kind: str, base: type[Thing]):
         self.kind, self.base = kind, base
         self._entries: dict[str, _Entry[Thing]] = {}
-        # Once a process: a thing may hold a connection.
+        # Once a process: an entry may hold a connection.
         self._made = lru_cache(maxsize=64)(self._make)
 
     def register(self, name: str, make: Callable[[str], Thing], summary: str, argument: str = "") -> None:
-        """Add an entry.
+        """Add an entry; `ValueError` if the name is taken.
 
         Parameters
         ----------
         name : str
         make : callable
-            From the argument to the thing; the argument is empty for an entry that takes none.
+            From the argument to the entry; the argument is empty for an entry that takes none.
         summary : str
             One line for help texts.
         argument : str
             What the argument is called in help texts, such as ``"MODEL"``; empty if there is none.
-
-        Raises
-        ------
-        ValueError
-            If the name is taken.
         """
         if name in self._entries:
             raise ValueError(f"{self.kind} {name!r} is registered already")
@@ -237,19 +232,18 @@ class Named(Generic[Thing]):
 
     def listing(self) -> dict[str, str]:
         """How each entry is written, and its summary."""
-        return {self._form(name): entry.summary for name, entry in self._entries.items()}
-
-    def _form(self, name: str) -> str:
-        argument = self._entries[name].argument
-        return f"{name}:{argument}" if argument else name
+        return {
+            f"{name}:{entry.argument}" if entry.argument else name: entry.summary
+            for name, entry in self._entries.items()
+        }
 
     def resolve(self, value: object) -> Thing:
-        """The thing that `value` is or names.
+        """What `value` is or names.
 
         Raises
         ------
         ValueError
-            If it is neither a thing of this kind nor a registered name, or the argument of a name is missing or not
+            If it is neither an instance of `base` nor a registered name, or the argument of a name is missing or not
             wanted.
         """
         return value if isinstance(value, self.base) else self._made(str(value))

@@ -250,7 +250,7 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
         chosen = epoch_order(self.seed, 0, len(examples))[: self.held_out]
         held_out = SciSciDataset(
             self.env_id,
-            [examples[at] for at in sorted(chosen)],
+            [examples[index] for index in sorted(chosen)],
             groups_per_batch=max(1, len(chosen)),
             group_size=1,
             seed=None,

@@ -1,4 +1,4 @@
-"""The doors to other toolkits. Each is tested where its package is installed; the package itself needs none of them."""
+"""The integrations with other toolkits, each tested where its package is installed; the package needs none of them."""
 
 import importlib
 import importlib.util
@@ -25,7 +25,7 @@ def needs(package: str):
     return pytest.mark.skipif(not there, reason=f"{package} is not installed: pip install 'scisci-gym[{package}]'")
 
 
-def test_without_a_dataset_doors_show_the_built_in_papers(monkeypatch):
+def test_without_a_dataset_integrations_show_the_built_in_papers(monkeypatch):
     monkeypatch.delenv("SCISCI_GYM_DATASET", raising=False)
     assert len(papers_of(None, "train")) == 9
     with pytest.raises(FileNotFoundError, match="no dataset split at"):
