@@ -6,6 +6,9 @@ An installed module is a verifiers environment if it has a function of that name
 ``vf-eval scisci_gym.envs.integrations.verifiers -a '{"task": "novelty-v0"}'``.
 """
 
+# Where verifiers is not installed, the type checker takes this file for it.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any
