@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageEnv, MessageStepResult
 from transformers import PreTrainedTokenizerFast
 
@@ -14,10 +15,10 @@ class Asks(MessageEnv):
     """Asks for ever; ends nothing by itself."""
 
     async def initial_observation(self):
-        return [{"role": "user", "content": "Well?"}]
+        return [Message(role="user", content="Well?")]
 
     async def step(self, message):
-        shown = [{"role": "user", "content": "And then?"}]
+        shown = [Message(role="user", content="And then?")]
         return MessageStepResult(reward=0.0, episode_done=False, next_messages=shown)
 
 
