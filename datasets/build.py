@@ -208,7 +208,8 @@ def choose_papers(
     dois, titles, dates = described(labelled)
     # Publication order decides which of two copies counts as the original.
     order = np.lexsort((ids[labelled], dates, years[labelled]))
-    copies = later_copies([dois[i] for i in order.tolist()], [titles[i] for i in order.tolist()])
+    earliest_first: list[int] = order.tolist()
+    copies = later_copies([dois[i] for i in earliest_first], [titles[i] for i in earliest_first])
     reasons["copy_of_earlier"] = int(copies.sum())
     papers = labelled[order[~copies]]
     split_years = split_years_for(years[papers], options, closed_by)
