@@ -54,7 +54,7 @@ test: lint
 	$(PYTEST) -m "not slow"; tests=$$?; \
 	wait $$types; checked=$$?; cat build/types.log; exit $$((tests || checked))
 
-# Also every property with many examples, and new ones each time.
+# Also every property with many examples, and new ones each time (in CI the same ones).
 test-slow: setup
 	@$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=thorough
 
