@@ -68,7 +68,7 @@ DATA, ENVIRONMENTS, TRAINING = "Data", "Environments", "Training"
 RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 COMMANDS = {
-    "build": LazyCommand("datasets.cli.build:app", "Build a labelled, time-split dataset out of works.", DATA),
+    "build": LazyCommand("datasets.cli.build:app", "Build a labelled dataset, split by time, from works.", DATA),
     "data": LazyCommand("datasets.cli.data:app", "Check a built dataset.", DATA),
     "labels": LazyCommand("datasets.cli.labels:labels", "Compute every label of a saved citation graph.", DATA),
     "list": LazyCommand("envs.cli:list_environments", "List the environments.", ENVIRONMENTS),
