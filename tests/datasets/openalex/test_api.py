@@ -25,7 +25,7 @@ from scisci_gym.datasets.openalex.api.neighbourhood import Wanted, collect, read
 from scisci_gym.datasets.openalex.api.response_cache import PageStore
 from scisci_gym.datasets.store import load_card
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent.parent
 # Schedules of faults; all 200 with SCISCI_GYM_FAULT_SCHEDULES=200.
 SCHEDULES = int(os.environ.get("SCISCI_GYM_FAULT_SCHEDULES", "3"))
 KEY = "sk-very-secret-0123456789"
