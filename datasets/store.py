@@ -143,6 +143,9 @@ def load_papers(folder: str | Path, split: str) -> list[Paper]:
     """
     path = split_file(Path(folder), split)
     if not path.is_file():
+        there = sorted(file.name.partition("-00000-")[0] for file in path.parent.glob("*-00000-*.parquet"))
+        if there:
+            raise FileNotFoundError(f"the dataset {folder} has no split {split!r}; it has {', '.join(there)}")
         raise FileNotFoundError(
             f"no dataset split at {path}; build one with `scisci-gym build ... --out {folder}`, splits are "
             f"{', '.join(SPLITS)}, and {' and '.join(CUTOFF_VIEWS)} where there is a --cutoff"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from tinker_cookbook.renderers import Message
 
-from ..datasets.paper import Paper
+from ..datasets.errors import stop_on_bad_input
 from .checking.check_env import EnvCheckError, check_env
 from .integrations.cookbook_benchmarks import benchmark_name
 from .integrations.papers import examples_of, papers_of
@@ -26,23 +25,23 @@ from .registry import make, spec, specs
 
 app = typer.Typer(no_args_is_help=True)
 
-EnvId = Annotated[str, typer.Argument(metavar="ID", help="Environment, such as disruption-v0.")]
+EnvId = Annotated[str, typer.Argument(metavar="ID", help="The environment's id; `scisci-gym list` prints all of them.")]
 Dataset = Annotated[
     str | None,
     typer.Option(
-        help="Folder that `scisci-gym build` wrote; else SCISCI_GYM_DATASET, else nine made-up papers.",
+        help="Folder that `scisci-gym build` wrote. Without it, the folder that the environment variable "
+        "SCISCI_GYM_DATASET names; without that, nine made-up papers.",
         show_default=False,
     ),
 ]
-Split = Annotated[str, typer.Option(help="train, validation or test.")]
+Split = Annotated[str, typer.Option(help="Part of the dataset: train, validation or test.")]
 
 
 @app.command("list")
 def list_environments() -> None:
     """List the environments."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("id", "reward", "what it asks"):
-        table.add_column(name, no_wrap=name != "what it asks")
+    table = Table("id", "reward", "what it asks", box=None, pad_edge=False)
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for env_class in specs():
         low, high = env_class.reward_range
         table.add_row(env_class.env_id, f"{low:g} to {high:g}", summary(env_class))
@@ -52,7 +51,8 @@ def list_environments() -> None:
 @app.command()
 def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None:
     """Show the card of an environment, how common its labels are, and an example."""
-    env_class, console = _spec(env_id), Console()
+    examples = stop_on_bad_input(lambda: examples_of(env_id, dataset, split))
+    env_class, console = spec(env_id), Console()
     console.rule(env_id)
     console.print(summary(env_class))
     for title, text in sections(env_class).items():
@@ -63,14 +63,10 @@ def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None
             console.print(f"\n[bold]{option.capitalize()}s[/bold] by name, as in env_options={option}=NAME")
             for name, about in known.listing().items():
                 console.print(f"  {name:<16} {about}", markup=False, highlight=False)
-    papers = _papers(dataset, split)
-    shares = class_shares(env_class, papers)
-    if not shares:
-        raise typer.BadParameter(f"no paper of this dataset ({split}) has the label that {env_id} grades against")
-    console.print(f"\n[bold]Labels[/bold] of {len(env_class.examples(papers))} examples")
-    for label, share in shares.items():
+    console.print(f"\n[bold]Labels[/bold] of {len(examples)} examples")
+    for label, share in class_shares(env_class, papers_of(dataset, split)).items():
         console.print(f"  {label:<30} {share:6.1%} {'█' * round(40 * share)}", highlight=False)
-    env = make(env_id, *env_class.examples(papers)[0])
+    env = make(env_id, *examples[0])
     console.print(f"\n[bold]Benchmark[/bold]\n{benchmark_name(env_id)}")
     console.print("\n[bold]Example[/bold]")
     _print_messages(console, run_sync(env.initial_observation()))
@@ -82,16 +78,16 @@ def play(
     env_id: EnvId,
     dataset: Dataset = None,
     split: Split = "train",
-    index: Annotated[int, typer.Option(help="Which example.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="Of pairs and challenges.")] = 0,
+    index: Annotated[int, typer.Option(help="Number of the example, counted from 0.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed with which pairs and challenges are drawn.")] = 0,
 ) -> None:
     """Play an environment: answer in place of a model.
 
-    An empty line sends the answer; a last line without tags is put between answer tags.
+    An answer may have several lines; an empty line sends it. If you leave out the answer tags, they are put around
+    the last line.
     """
-    env_class, console = _spec(env_id), Console()
-    _papers(dataset, split)
-    examples = examples_of(env_id, dataset, split, seed)
+    examples = stop_on_bad_input(lambda: examples_of(env_id, dataset, split, seed))
+    env_class, console = spec(env_id), Console()
     options = {"seed": seed} if "seed" in env_class.option_names() else {}
     env = make(env_id, *examples[index % len(examples)], **options)
     messages, total = run_sync(env.initial_observation()), 0.0
@@ -106,11 +102,15 @@ def play(
 
 
 @app.command()
-def check(env_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Default: all.")] = None) -> None:
+def check(
+    env_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The environment's id. Without it, all are checked.")
+    ] = None,
+) -> None:
     """Check that an environment is fit to train on."""
     console, failed = Console(), False
-    for name in [env_id] if env_id else [env_class.env_id for env_class in specs()]:
-        _spec(name)
+    chosen = [stop_on_bad_input(lambda: spec(env_id))] if env_id else specs()
+    for name in (env_class.env_id for env_class in chosen):
         console.print(f"[bold]{name}[/bold]")
         try:
             check_env(name, lambda passed: console.print(f"  [green]✓[/green] {passed.replace('_', ' ')}"))
@@ -120,20 +120,6 @@ def check(env_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Def
             console.print(str(error), markup=False)
     if failed:
         raise typer.Exit(1)
-
-
-def _spec(env_id: str) -> type[SciSciEnv]:
-    try:
-        return spec(env_id)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def _papers(dataset: str | None, split: str) -> Sequence[Paper]:
-    try:
-        return papers_of(dataset, split)
-    except FileNotFoundError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def _read_answer() -> str:

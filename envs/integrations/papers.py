@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ...datasets.paper import Paper
+from ...datasets.splits import CUTOFF_VIEWS, SPLITS
 from ...datasets.store import load_papers
 from ..kit.base import Example
 from ..kit.samples import sample_papers
@@ -13,8 +14,20 @@ from .cookbook_benchmarks import DATASET_VARIABLE
 
 
 def papers_of(dataset: str | None, split: str) -> list[Paper]:
-    """Papers of a built dataset: `dataset`, or the folder in `SCISCI_GYM_DATASET`, or the nine built-in papers."""
-    folder = dataset or os.environ.get(DATASET_VARIABLE)
+    """Papers of a built dataset: `dataset`, or the folder in `SCISCI_GYM_DATASET`, or the nine built-in papers.
+
+    Raises
+    ------
+    ValueError
+        If there is no split of that name.
+    FileNotFoundError
+        If the folder holds no dataset, or not that split.
+    """
+    if split not in (*SPLITS, *CUTOFF_VIEWS):
+        raise ValueError(
+            f"no split {split!r}; choose {', '.join(SPLITS)}, or one of a --cutoff: {', '.join(CUTOFF_VIEWS)}"
+        )
+    folder = _folder(dataset)
     return load_papers(folder, split) if folder else sample_papers()
 
 
@@ -24,9 +37,19 @@ def examples_of(env_id: str, dataset: str | None, split: str, seed: int = 0) -> 
     Raises
     ------
     ValueError
-        If no paper has the label that it grades against.
+        As `papers_of`, or if no paper has the label that the environment grades against.
+    FileNotFoundError
+        As `papers_of`.
     """
-    examples = spec(env_id).examples(papers_of(dataset, split), seed)
+    papers, env_class = papers_of(dataset, split), spec(env_id)
+    examples = env_class.examples(papers, seed)
     if not examples:
-        raise ValueError(f"{env_id}: no paper of {dataset} ({split}) has the label it grades against")
+        raise ValueError(
+            f"none of the {len(papers):,} papers of {_folder(dataset) or 'the built-in dataset'} ({split}) has the "
+            f"label that {env_id} grades against; choose another --split, or build the dataset with that label"
+        )
     return examples
+
+
+def _folder(dataset: str | None) -> str | None:
+    return dataset or os.environ.get(DATASET_VARIABLE)

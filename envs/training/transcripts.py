@@ -1,4 +1,4 @@
-"""Episodes as text in the cookbook's logs of a training step, exactly as the policy saw them, for people to read."""
+"""Episodes in the cookbook's logs of a training step: the text exactly as the policy saw it, for people to read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EPISODE = "scisci-gym/episode"
 
 @dataclass(frozen=True)
 class EpisodeLog:
-    """One episode, for `logtree.log_formatter`. Nothing is decoded for groups that the cookbook does not log.
+    """One episode, for `logtree.log_formatter`. Its tokens are decoded only if the cookbook logs its group.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class EpisodeLog:
     trajectory : Trajectory
     env : SciSciEnv
     reward : float
-        Total, with what only the end of the group showed.
+        Total of the episode, including `group_reward`.
     """
 
     renderer: Renderer
@@ -36,8 +36,8 @@ class EpisodeLog:
     reward: float
 
     def to_data(self) -> dict[str, Any]:
-        """``type``, ``example_id``, ``turns`` (pairs of what was asked and answered), ``reward``, ``expected``, and
-        ``predicted`` ("" where nothing could be parsed)."""
+        """``type``, ``example_id``, ``turns`` (pairs of the new part of the prompt and the answer), ``reward``, and the
+        labels ``expected`` and ``predicted`` (the latter is "" where the answer could not be parsed)."""
         steps = self.trajectory.transitions
         return {
             "type": EPISODE,
@@ -49,37 +49,35 @@ class EpisodeLog:
         }
 
     def turns(self) -> list[tuple[str, str]]:
-        """(tokens that were new in the observation, tokens of the answer) as text, for every turn."""
+        """For every turn, as text: the tokens of the prompt that were not there before, and those of the answer."""
+        decode = self.renderer.tokenizer.decode
         found, seen = [], []
         for step in self.trajectory.transitions:
             shown, answer = step.ob.to_ints(), list(step.ac.tokens)
             # The prompt of a later turn repeats the conversation so far.
             new = shown[len(seen) :] if shown[: len(seen)] == seen else shown
-            found.append((self._text(new), self._text(answer)))
+            found.append((str(decode(new)), str(decode(answer))))
             seen = shown + answer
         return found
 
     def to_html(self) -> str:
-        """The same for the cookbook's own page; what models and papers wrote is escaped."""
+        """The episode on the cookbook's own page. Text that models and papers wrote is escaped."""
         data = self.to_data()
         turns = "".join(
             f"<pre>{html.escape(asked)}</pre><pre><b>{html.escape(said)}</b></pre>" for asked, said in data["turns"]
         )
-        outcome = (
-            f"predicted {data['predicted'] or 'nothing'}, expected {data['expected']}, reward {data['reward']:.3f}"
-        )
+        said = data["predicted"] or "nothing that could be parsed"
+        outcome = f"predicted: {said}; expected: {data['expected']}; reward: {data['reward']:.3f}"
         return f"<h5>{html.escape(data['example_id'])}</h5>{turns}<p>{html.escape(outcome)}</p>"
 
     def get_css(self) -> str:
+        """The page needs no style of its own for episodes."""
         return ""
-
-    def _text(self, tokens: list[int]) -> str:
-        return str(self.renderer.tokenizer.decode(tokens))
 
 
 def log_episodes(
     renderer: Renderer, trajectories: Sequence[Trajectory], envs: Sequence[SciSciEnv], rewards: Sequence[float]
 ) -> None:
-    """Put the episodes of a group into the cookbook's log, where it logs this group (`num_groups_to_log`)."""
+    """Write the episodes of a group into the cookbook's log, if it logs this group (`num_groups_to_log`)."""
     for trajectory, env, reward in zip(trajectories, envs, rewards, strict=True):
         logtree.log_formatter(EpisodeLog(renderer, trajectory, env, reward))

@@ -1,5 +1,6 @@
 """What people see: the commands, the gallery, and that a new environment is one file."""
 
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -74,17 +75,33 @@ def test_check_fails_loudly(command, monkeypatch):
     assert "gold_answer_earns_the_best" in done.output
 
 
-@pytest.mark.parametrize("words", [("show", "novlty-v0"), ("play", "novlty-v0"), ("check", "novlty-v0")])
-def test_an_unknown_id_is_a_message(command, words):
-    done = command(*words)
+@pytest.mark.parametrize(
+    ("words", "cause", "remedy"),
+    [
+        (("show", "novlty-v0"), "no environment 'novlty-v0'", "did you mean novelty-v0"),
+        (("play", "novlty-v0"), "no environment 'novlty-v0'", "did you mean novelty-v0"),
+        (("check", "novlty-v0"), "no environment 'novlty-v0'", "did you mean novelty-v0"),
+        (("show", "novelty-v0", "--split", "tset"), "no split 'tset'", "choose train, validation, test"),
+        (("play", "novelty-v0", "--split", "tset"), "no split 'tset'", "choose train, validation, test"),
+        (("show", "novelty-v0", "--dataset", "nowhere"), "no dataset split at nowhere", "build one with `scisci-gym"),
+        (("play", "novelty-v0", "--dataset", "nowhere"), "no dataset split at nowhere", "build one with `scisci-gym"),
+        (
+            ("show", "novelty-v0", "--dataset", "DATASET", "--split", "test_pre_cutoff"),
+            "no split 'test_pre",
+            "it has t",
+        ),
+        (("play", "novelty-v0", "--dataset", "DATASET"), "none of the 1 papers of", "choose another --split"),
+    ],
+)
+def test_a_wrong_argument_is_answered_in_one_line(command, papers, tmp_path, words, cause, remedy):
+    unlabelled = dataclasses.replace(papers[0], novelty_score=None, conventionality_score=None, novelty_label=None)
+    save_dataset(tmp_path, {"train": [unlabelled], "validation": [], "test": papers})
+    done = command(*[tmp_path if word == "DATASET" else word for word in words])
     assert done.exit_code == 2
-    assert "did you mean" in done.output
-
-
-def test_a_folder_without_a_dataset_is_a_message(command, tmp_path):
-    done = command("show", "novelty-v0", "--dataset", tmp_path)
-    assert done.exit_code == 2
-    assert "no dataset split at" in done.output
+    assert done.output.count("\n") == 1
+    assert done.output.startswith("error: ")
+    assert cause in done.output
+    assert remedy in done.output
 
 
 def test_the_gallery_is_not_stale():
