@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+# Typer has no public name for it: the error of a command line that cannot be parsed.
+UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+@contextmanager
+def one_line_for_usage_errors() -> Iterator[None]:
+    """Print what is wrong with a command line, and which help to read, on one line, and exit with status 2."""
+    try:
+        yield
+    except UsageError as error:
+        # A command that is called without arguments prints its help.
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        command = error.ctx.command_path if error.ctx else "scisci-gym"
+        typer.echo(f"error: {error.format_message().rstrip('.')}. See `{command} --help`.", err=True)
+        raise typer.Exit(2) from error
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,14 @@ def lazy_group(commands: Mapping[str, LazyCommand], **options: Any) -> typer.Typ
     """A `typer.Typer` that lists `commands` in order and imports the one that is called; it takes Typer's options."""
 
     class Group(TyperGroup):
+        def make_context(self, *args: Any, **kwargs: Any) -> Any:
+            with one_line_for_usage_errors():
+                return super().make_context(*args, **kwargs)
+
+        def invoke(self, ctx: Any) -> Any:
+            with one_line_for_usage_errors():
+                return super().invoke(ctx)
+
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, command, rest = super().resolve_command(ctx, args)
             if name is not None and name in commands:

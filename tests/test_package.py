@@ -63,3 +63,31 @@ def test_help_everywhere(command: list[str]) -> None:
     done = CliRunner().invoke(app, [*command, "--help"])
     assert done.exit_code == 0
     assert "Usage" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "remedy"),
+    [
+        ("plya disruption-v0", "No such command 'plya'", "Did you mean 'play'?"),
+        ("play", "Missing argument 'ID'", "`scisci-gym play --help`"),
+        ("show disruption-v0 --datset x", "No such option: --datset", "--dataset"),
+        ("play disruption-v0 --index first", "Invalid value for '--index'", "`scisci-gym play --help`"),
+        ("list disruption-v0", "unexpected extra argument(s) (disruption-v0)", "`scisci-gym list --help`"),
+        ("check --all", "No such option: --all", "`scisci-gym check --help`"),
+        ("eval --split", "Option '--split' requires an argument", "`scisci-gym --help`"),
+        ("eval runs/no-such-run", "runs/no-such-run is not a run", "give the log_path of a training run"),
+        ("eval --all --dataset no-such-folder", "no-such-folder is not a dataset", "build one with `scisci-gym build`"),
+        ("engine sevre", "No such command 'sevre'", "Did you mean 'serve'?"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_in_one_line(words: str, cause: str, remedy: str) -> None:
+    from typer.testing import CliRunner
+
+    from scisci_gym.cli import app
+
+    done = CliRunner().invoke(app, words.split(), prog_name="scisci-gym")
+    assert done.exit_code == 2
+    assert done.output.startswith("error: ")
+    assert done.output.count("\n") == 1
+    assert cause in done.output
+    assert remedy in done.output
