@@ -95,12 +95,9 @@ def build_config(cfg: CLIConfig) -> train_on_policy.Config:
             f"teacher {cfg.teacher_model} and student {cfg.model_name} have different tokenizers; choose a teacher of "
             "the student's family"
         )
+    groups = cfg.groups_per_batch
     prompts = SciSciDatasetBuilder(
-        **cfg.prompts(),
-        groups_per_batch=cfg.groups_per_batch,
-        group_size=cfg.group_size,
-        batches=cfg.max_steps,
-        held_out=0,
+        **cfg.prompts(), groups_per_batch=groups, group_size=cfg.group_size, batches=cfg.max_steps, held_out=0
     )
     teacher = cfg.teacher
     if teacher is not None and "://" not in teacher:
@@ -111,7 +108,7 @@ def build_config(cfg: CLIConfig) -> train_on_policy.Config:
             DistillationDatasetConfig(
                 dataset_builder=PromptsBuilder(inner=prompts, rewarded=cfg.env_rewards),
                 teacher_config=TeacherConfig(base_model=cfg.teacher_model, load_checkpoint_path=teacher),
-                groups_per_batch=cfg.groups_per_batch,
+                groups_per_batch=groups,
             )
         ],
         max_tokens=cfg.max_tokens,

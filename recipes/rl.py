@@ -17,11 +17,13 @@ import chz
 from tinker.types import LossFnType
 from tinker_cookbook.rl import train
 
-from ..envs.training.groups import SciSciDatasetBuilder
+from ..envs.training.groups import OrderMaker, SciSciDatasetBuilder
+from ..envs.training.order import BalancedOrder
+from .kit.balance import AdaptiveOrder, Balance
 from .kit.checkpoints import state_path
 from .kit.compat import metrics_of_all_groups, prepare_rl_resume
 from .kit.config import RecipeConfig, folder_or_name
-from .kit.order import Balance, Curriculum, measure_pass_rates, order_for
+from .kit.curriculum import Curriculum, CurriculumOrder, measure_pass_rates
 from .kit.recipe import Recipe
 from .kit.rollouts import Rollouts, rollout_executor
 from .kit.validation import held_out_nll, validation_builders
@@ -87,7 +89,7 @@ def build_config(cfg: CLIConfig) -> train.Config:
             group_size=cfg.group_size,
             batches=cfg.max_steps,
             held_out=cfg.held_out,
-            order=order_for(cfg, cfg.balance_labels, cfg.curriculum, groups),
+            order=_order(cfg),
         ),
         max_tokens=cfg.max_tokens,
         temperature=cfg.temperature,
@@ -107,6 +109,19 @@ def build_config(cfg: CLIConfig) -> train.Config:
         eval_every=cfg.eval_every,
         num_groups_to_log=cfg.num_groups_to_log,
     )
+
+
+def _order(cfg: CLIConfig) -> OrderMaker | None:
+    """The maker of the order that the options ask for; None for papers in random order."""
+    if cfg.curriculum != "none":
+        if cfg.balance_labels != "off":
+            raise ValueError("curriculum and balance_labels exclude each other: one thing decides the order of papers")
+        return CurriculumOrder(cfg.curriculum, cfg.env, cfg.groups_per_batch, cfg.log_path)
+    if cfg.balance_labels == "adaptive":
+        if cfg.validation_examples == 0 or not cfg.eval_every:
+            raise ValueError("balance_labels=adaptive goes by answers to validation papers; turn validation on")
+        return AdaptiveOrder(cfg.env, cfg.groups_per_batch, cfg.log_path)
+    return BalancedOrder(cfg.env) if cfg.balance_labels == "equal" else None
 
 
 async def _train(cfg: CLIConfig, config: train.Config) -> None:

@@ -4,8 +4,8 @@
 
     python -m scisci_gym.recipes.sft dataset=runs/data model_name=runs/model log_path=runs/sft answers=gold
 
-`answers=gold` is the supervised baseline. `answers=random` teaches the answer format and nothing else, as the start of
-an RL run that has to learn the rest by itself.
+`answers=gold` is the supervised baseline. `answers=random` teaches the answer format and nothing else: a start for an
+RL run that has to learn the labels by itself.
 """
 
 from __future__ import annotations
@@ -13,22 +13,15 @@ from __future__ import annotations
 import asyncio
 import random
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import chz
-import torch
-from tinker_cookbook.exceptions import TinkerCookbookError
-from tinker_cookbook.hyperparam_utils import get_lora_param_count
 from tinker_cookbook.renderers import Message
 from tinker_cookbook.supervised import train
 from tinker_cookbook.supervised.data import conversation_to_datum
 from tinker_cookbook.supervised.types import SupervisedDataset, SupervisedDatasetBuilder
 from tinker_cookbook.utils.lr_scheduling import LRSchedule
-from transformers import AutoConfig, AutoModelForCausalLM
 
-from ..datasets.atomic_files import write_json_atomically
 from ..datasets.store import load_papers
 from ..envs.kit.base import Example
 from ..envs.registry import make, spec
@@ -36,11 +29,11 @@ from ..envs.training.groups import renderer_of
 from .kit.batches import ShuffledBatches
 from .kit.compat import prepare_sft_resume
 from .kit.config import RecipeConfig
+from .kit.lora_capacity import report_capacity
 from .kit.recipe import Recipe
 from .kit.validation import held_out_nll
 
 Answers = Literal["gold", "random"]
-CAPACITY = "lora_capacity.json"
 
 
 @chz.chz
@@ -50,7 +43,7 @@ class SupervisedEnvBuilder(SupervisedDatasetBuilder):
     Parameters
     ----------
     answers : "gold" | "random"
-        ``random``: an answer drawn from all gold answers that occur, each as likely as the others.
+        ``random``: an answer drawn from the distinct gold answers, each as likely as the others.
     rows : int or None
         Examples of the training split to use; None for all.
     """
@@ -130,65 +123,9 @@ def build_config(cfg: CLIConfig) -> train.Config:
     )
 
 
-@dataclass(frozen=True)
-class LoraCapacity:
-    """Parameters of an adapter, compared with the tokens that it is to learn.
-
-    SFT with LoRA keeps up with full fine-tuning as long as its parameters are not fewer than the completion tokens
-    (rule of thumb of Schulman et al. 2025, "LoRA Without Regret").
-
-    Parameters
-    ----------
-    parameters : int or None
-        None for a hosted model that the cookbook has no count for.
-    completion_tokens : int
-        Tokens of the answers of one epoch, which carry the loss.
-    """
-
-    parameters: int | None
-    completion_tokens: int
-
-    @property
-    def enough(self) -> bool | None:
-        """Whether there are at least as many parameters as completion tokens; None where they are unknown."""
-        return None if self.parameters is None else self.parameters >= self.completion_tokens
-
-    def __str__(self) -> str:
-        if self.parameters is None:
-            return f"LoRA parameters unknown, {self.completion_tokens:,} completion tokens"
-        verdict = "enough" if self.enough else "too few; a higher lora_rank helps"
-        return f"{self.parameters:,} LoRA parameters for {self.completion_tokens:,} completion tokens: {verdict}"
-
-    def to_json(self) -> dict[str, Any]:
-        """What `lora_capacity.json` holds."""
-        return {**asdict(self), "enough": self.enough}
-
-
-def lora_parameters(model_name: str, rank: int) -> int | None:
-    """The number of parameters of a LoRA adapter of all linear layers.
-
-    It comes from the cookbook's table for the models in it, is counted on the architecture for a folder on this machine
-    (no weights are loaded), and is None otherwise. Embeddings that share the unembedding's weights are adapted once.
-    """
-    if not Path(model_name).is_dir():
-        try:
-            return get_lora_param_count(model_name, lora_rank=rank)
-        except (TinkerCookbookError, KeyError):
-            return None
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model_name))
-    layers = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
-    return rank * sum(layer.in_features + layer.out_features for layer in layers)
-
-
 async def _train(cfg: CLIConfig, config: train.Config) -> None:
     dataset, _ = config.dataset_builder()
-    batches = (dataset.get_batch(i) for i in range(len(dataset)))
-    weights = (datum.loss_fn_inputs["weights"].data for batch in batches for datum in batch)
-    tokens = sum(weight > 0 for of_answer in weights for weight in of_answer)
-    capacity = LoraCapacity(lora_parameters(cfg.model_name, cfg.lora_rank), tokens)
-    print(capacity, flush=True)
-    write_json_atomically(Path(cfg.log_path) / CAPACITY, capacity.to_json())
+    report_capacity(cfg, dataset)
     if cfg.save_every:
         prepare_sft_resume(cfg.log_path, len(dataset))
     await train.main(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from rich.console import Console
 from ...datasets.dataset_folder import refuse_foreign
 from ...datasets.errors import BadInput
 from ...datasets.store import load_card
+from ...engine.options import AdapterKind, Quantization
 from ..catalogue import RECIPES
 from ..kit.config import RecipeConfig
-from ..kit.engines import EngineSwitch
+from ..kit.engines import open_engine
 from ..monitoring.progress import training_progress
 from ..monitoring.record import read_run_record
 
@@ -70,10 +72,8 @@ def steps_of(cfg: RecipeConfig) -> int:
     return cfg.num_epochs * (min(cfg.rows or rows, rows) // cfg.batch_size)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-class Runner:
-    """Trains runs one after the other on engines that are opened when a run needs them.
-
-    A context manager, which closes the last engine.
+class Runner(ExitStack):
+    """Trains runs one after the other. An engine stays open until a run needs another one, or the context is left.
 
     Parameters
     ----------
@@ -86,18 +86,23 @@ class Runner:
     """
 
     def __init__(self, console: Console, engine: str | None = None, announce: bool = True):
+        super().__init__()
         self.console, self.engine, self.announce = console, engine, announce
-        self._switch = EngineSwitch()
-
-    def __enter__(self) -> Runner:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._switch.__exit__(*exception)
+        self._settings: tuple[Any, ...] | None = None
 
     def open(self, checkpoints: Path) -> None:
         """Make an engine that samples the one in use. Any engine samples from adapters of any kind."""
-        self._switch.to(self.engine, checkpoints.absolute())
+        self._open(self.engine, str(checkpoints.absolute()))
+
+    def _open(
+        self, choice: str | None, checkpoints: str, adapter: AdapterKind = "lora", quantize: Quantization = "none"
+    ) -> None:
+        # The seeds of first weights and samples come with the runs.
+        settings = (choice, checkpoints, adapter, quantize)
+        if settings != self._settings:
+            self.close()
+            self.enter_context(open_engine(choice, checkpoints, adapter=adapter, quantize=quantize))
+            self._settings = settings
 
     def train(self, recipe: str, cfg: RecipeConfig, title: str, position: str = "") -> None:
         """Train a run, or continue it; nothing is done for one that has finished with the same options.
@@ -115,7 +120,7 @@ class Runner:
         folder, note = Path(cfg.log_path), " [dim](done before)[/dim]"
         if not is_finished(folder, cfg):
             note = ""
-            self._switch.to(cfg.engine or self.engine, cfg.checkpoints, cfg.adapter, cfg.quantize)
+            self._open(cfg.engine or self.engine, cfg.checkpoints, cfg.adapter, cfg.quantize)
             with training_progress(f"{position}{title}", folder, steps_of(cfg), self.console):
                 RECIPES[recipe].run(cfg)
         if self.announce:

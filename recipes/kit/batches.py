@@ -11,22 +11,14 @@ from tinker_cookbook.supervised.types import SupervisedDataset
 
 
 class ShuffledBatches(SupervisedDataset):
-    """Batches of items; `set_epoch` draws another order for every epoch, and before it they come in their own.
+    """Batches of items, of which `datums_of` makes the data to train on; items that fill no batch are left out.
 
-    Parameters
-    ----------
-    items : sequence
-        At least `batch_size`; those that fill no batch are left out of an epoch.
-    batch_size : int
-    datums_of : callable
-        Item -> the data that train on it.
-    name : str
-        What the items are, for the error.
+    `set_epoch` draws another order for every epoch; before it the items come in their own.
 
     Raises
     ------
     ValueError
-        If the items do not fill a batch.
+        If the items, which `name` names, do not fill a batch.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,15 +36,6 @@ class EngineConfig:
     # Local engine only. dora: weight-decomposed LoRA; with quantize=4bit (CUDA, bitsandbytes) it is QDoRA.
     adapter: AdapterKind = "lora"
     quantize: Quantization = "none"
-
-    def engine_settings(self) -> dict[str, Any]:
-        """These options as arguments of `open_engine` and `EngineSwitch.to`."""
-        return {
-            "choice": self.engine,
-            "checkpoints": self.checkpoints,
-            "adapter": self.adapter,
-            "quantize": self.quantize,
-        }
 
 
 def engine_kind(choice: str | None) -> str:
@@ -117,35 +108,3 @@ def open_engine(
                 os.environ.pop(name, None)
                 if value is not None:
                     os.environ[name] = value
-
-
-class EngineSwitch:
-    """One engine at a time, for runs that may want different ones.
-
-    An engine is opened when a run first needs it and stays open until a run needs another one. Leaving the context
-    closes the last one.
-    """
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._settings: tuple[Any, ...] | None = None
-
-    def __enter__(self) -> EngineSwitch:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._stack.close()
-
-    def to(
-        self,
-        choice: str | None,
-        checkpoints: str | Path,
-        adapter: AdapterKind = "lora",
-        quantize: Quantization = "none",
-    ) -> None:
-        """Open the engine with these settings, unless it is open; see `open_engine`. Seeds come with the runs."""
-        settings = (choice, str(checkpoints), adapter, quantize)
-        if settings != self._settings:
-            self._stack.close()
-            self._stack.enter_context(open_engine(choice, checkpoints, adapter=adapter, quantize=quantize))
-            self._settings = settings

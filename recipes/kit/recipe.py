@@ -46,16 +46,17 @@ class Recipe(Generic[Config]):
         cli_utils.check_log_dir(cfg.log_path, behavior_if_exists=cfg.behavior_if_log_dir_exists)
         options = (f"  {name}={value}" for name, value in sorted(chz.asdict(cfg).items()))
         print("\n".join([f"recipe {self.name}:", *options]), flush=True)
+
+        async def train() -> None:
+            await self.train(cfg, built)
+            await validate_checkpoints(cfg)
+
         # Engines may be shared by runs: first weights and samples are those of the run's own seed.
         with run_seed(cfg.seed), recorded_run(self.name, cfg):
-            asyncio.run(self._train(cfg, built))
-
-    async def _train(self, cfg: Config, built: Any) -> None:
-        await self.train(cfg, built)
-        await validate_checkpoints(cfg)
+            asyncio.run(train())
 
     def main(self, cfg: Config) -> None:
         """Open the engine and train. A configuration that cannot work is refused before anything starts."""
         self.build(cfg)
-        with open_engine(seed=cfg.seed, **cfg.engine_settings()):
+        with open_engine(cfg.engine, cfg.checkpoints, cfg.seed, cfg.adapter, cfg.quantize):
             self.run(cfg)

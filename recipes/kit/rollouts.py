@@ -1,20 +1,55 @@
-"""Rollouts in other processes, or on a Ray cluster, through the cookbook's `rollout_executor`."""
+"""Rollouts besides those of the training loop's own process: in workers, on a Ray cluster, and before training."""
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import tinker
+from tinker_cookbook.completers import TinkerTokenCompleter
+from tinker_cookbook.rl.rollouts import do_group_rollout
+from tinker_cookbook.rl.types import TrajectoryGroup
+
+from ...envs.kit.base import Example
+from ...envs.training.groups import SciSciGroupBuilder
+from .compat import starting_policy
+from .config import RecipeConfig
+
 Rollouts = Literal["local", "processes", "ray"]
+CONCURRENT_GROUPS = 64
+
+
+async def sampled_groups(
+    cfg: RecipeConfig, start: str | None, examples: Sequence[Example], group_size: int
+) -> list[TrajectoryGroup]:
+    """Groups of rollouts at temperature 1, one for each example, by the policy that training starts from.
+
+    Parameters
+    ----------
+    start : str or None
+        ``tinker://`` path of a training state; None for the base model.
+    """
+    client = await asyncio.to_thread(starting_policy, tinker.ServiceClient(), cfg.model_name, start)
+    policy = TinkerTokenCompleter(client, max_tokens=cfg.max_tokens)
+    concurrent = asyncio.Semaphore(CONCURRENT_GROUPS)
+    renderer, options = cfg.renderer(), cfg.options()
+
+    async def play(example: Example) -> TrajectoryGroup:
+        builder = SciSciGroupBuilder(cfg.env, example, renderer, cfg.model_name, group_size, options)
+        async with concurrent:
+            return await do_group_rollout(builder, policy)
+
+    return await asyncio.gather(*map(play, examples))
 
 
 @contextmanager
 def rollout_executor(kind: Rollouts, workers: int) -> Iterator[Executor | None]:
-    """An executor for group rollouts, or None for rollouts in this process.
+    """An executor for the group rollouts of the cookbook's training loop, or None for rollouts in this process.
 
     Parameters
     ----------
@@ -54,7 +89,9 @@ class RayExecutor(Executor):
         self._ray = ray
         self._started = not ray.is_initialized()
         if self._started:
-            ray.init(log_to_driver=False, runtime_env={"env_vars": _engine_address()})
+            names = ("TINKER_BASE_URL", "TINKER_API_KEY")
+            address = {name: os.environ[name] for name in names if name in os.environ}
+            ray.init(log_to_driver=False, runtime_env={"env_vars": address})
         # A share of a CPU that lets `workers` tasks run at once on what the cluster has.
         cpus = float(ray.cluster_resources().get("CPU", 1.0))
         self._run = ray.remote(num_cpus=cpus / workers, max_retries=2)(_call)
@@ -62,15 +99,10 @@ class RayExecutor(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         return self._run.remote(fn, args, kwargs).future()
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        del wait, cancel_futures
+    def shutdown(self, *args: Any, **kwargs: Any) -> None:
         if self._started and self._ray.is_initialized():
             self._ray.shutdown()
 
 
 def _call(fn: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
     return fn(*args, **kwargs)
-
-
-def _engine_address() -> dict[str, str]:
-    return {name: os.environ[name] for name in ("TINKER_BASE_URL", "TINKER_API_KEY") if name in os.environ}

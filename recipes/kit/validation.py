@@ -13,19 +13,18 @@ from ..monitoring.metrics import read_metrics, run_store
 from .checkpoints import checkpoints
 from .config import RecipeConfig
 
-Validation = Callable[[], ValidationScores]
 
-
-def validation_builders(cfg: RecipeConfig) -> list[Validation]:
+def validation_builders(cfg: RecipeConfig) -> list[Callable[[], ValidationScores]]:
     """Builders of the evaluator of all recipes: greedy answers to validation papers. Empty if validation is off."""
     if cfg.validation_examples == 0:
         return []
     benchmark = SciSciBenchmark(cfg.env, benchmark_name(cfg.env), cfg.dataset, "validation", cfg.options())
-    renderer_name, model_name = cfg.renderer(), cfg.model_name
-    max_tokens, examples = cfg.max_tokens, cfg.validation_examples
+    renderer = cfg.renderer()
 
     def build() -> ValidationScores:
-        return ValidationScores(benchmark, renderer_of(renderer_name, model_name), max_tokens, examples)
+        return ValidationScores(
+            benchmark, renderer_of(renderer, cfg.model_name), cfg.max_tokens, cfg.validation_examples
+        )
 
     return [build]
 
@@ -46,14 +45,11 @@ async def validate_checkpoints(cfg: RecipeConfig) -> None:
     builders = validation_builders(cfg)
     if not builders:
         return
-    log_path = cfg.log_path
-    done = {int(row["step"]) for row in read_metrics(log_path) if "validation/macro_f1" in row}
-    missing = [point for point in checkpoints(log_path) if point.sampler_path and point.step not in done]
+    done = {int(row["step"]) for row in read_metrics(cfg.log_path) if "validation/macro_f1" in row}
+    missing = [point for point in checkpoints(cfg.log_path) if point.sampler_path and point.step not in done]
     if not missing:
         return
-    evaluator = builders[0]()
-    store = run_store(log_path)
-    service = tinker.ServiceClient()
+    evaluator, store, service = builders[0](), run_store(cfg.log_path), tinker.ServiceClient()
     for point in missing:
         client = service.create_sampling_client(base_model=cfg.model_name, model_path=point.sampler_path)
         store.write_metrics(await evaluator(client), step=point.step)

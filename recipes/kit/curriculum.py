@@ -1,0 +1,198 @@
+"""RL batches that begin with the easiest third of the papers and widen to harder ones once rewards rise."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from ...datasets.atomic_files import write_json_atomically
+from ...datasets.paper import Paper
+from ...datasets.store import load_papers
+from ...envs.kit.base import Example
+from ...envs.registry import make, spec
+from ...envs.training.order import Order, Shuffled
+from ..monitoring.metrics import REWARD, read_metrics
+from .config import RecipeConfig
+from .rollouts import sampled_groups
+
+Curriculum = Literal["none", "margin", "pass_rate"]
+# A curriculum's first share of the papers, and the number of its stages.
+START_SHARE, STAGES = 1 / 3, 4
+# The rise in reward that ends a stage, as a share of the range; the steps that end it anyway; the steps of a mean.
+RISE, PATIENCE, SPAN = 0.1, 25, 3
+PASS_RATES = "pass_rates.json"
+
+
+def margins(env_id: str, examples: Sequence[Example]) -> np.ndarray:
+    """How far every example lies from where its label would change.
+
+    For one paper: the distance of its scores (`SciSciEnv.score_fields`) to those of the nearest paper with another
+    label, among papers of the same field and year where labels are ranks within them. For a pair: the difference of
+    the two papers' scores.
+
+    Returns
+    -------
+    float64 (N,), at least 0; infinite where no other label is near.
+
+    Raises
+    ------
+    ValueError
+        If a paper lacks a score.
+    """
+    fields = spec(env_id).score_fields
+    if len(examples[0]) > 1:
+        scores = np.array([[_scores(paper, fields) for paper in example] for example in examples])
+        return np.abs(scores[:, 0] - scores[:, 1]).max(axis=1)
+    points = np.array([_scores(example[0], fields) for example in examples])
+    labels = np.array([make(env_id, *example).gold_label for example in examples])
+    strata = np.unique([_stratum(example[0]) for example in examples], axis=0, return_inverse=True)[1].ravel()
+    distances = np.full(len(examples), np.inf)
+    for stratum in np.unique(strata):
+        inside = np.flatnonzero(strata == stratum)
+        for label in np.unique(labels[inside]):
+            ours, others = inside[labels[inside] == label], inside[labels[inside] != label]
+            if len(others):
+                distances[ours] = KDTree(points[others]).query(points[ours])[0]
+    return distances
+
+
+def _scores(paper: Paper, fields: Sequence[str]) -> list[float]:
+    values = [getattr(paper, name) for name in fields]
+    if None in values:
+        missing = fields[values.index(None)]
+        raise ValueError(f"curriculum=margin needs {missing}, which paper {paper.openalex_id} lacks; use another order")
+    return values
+
+
+def _stratum(paper: Paper) -> tuple[str, str]:
+    by_rank = paper.label_scheme == "quantile"
+    return (str(paper.primary_field), str(paper.publication_year)) if by_rank else ("", "")
+
+
+def stage_of(rewards: Sequence[float], reach: float) -> int:
+    """How many times a curriculum has widened after steps with these mean rewards.
+
+    A stage ends when the mean of its last three steps is a tenth of the reward range above the mean of its first
+    three, or after 25 steps.
+
+    Parameters
+    ----------
+    rewards : sequence of float
+        Mean reward of every step so far.
+    reach : float > 0
+        Best reward minus floor.
+
+    Examples
+    --------
+    >>> stage_of([-0.4, -0.4, -0.4, -0.1, -0.1, -0.1, -0.3], reach=2.0)
+    1
+    """
+    stage, start = 0, 0
+    for end in range(1, len(rewards) + 1):
+        inside = rewards[start:end]
+        risen = len(inside) >= 2 * SPAN and np.mean(inside[-SPAN:]) >= np.mean(inside[:SPAN]) + RISE * reach
+        if risen or len(inside) >= PATIENCE:
+            stage, start = stage + 1, end
+    return min(stage, STAGES - 1)
+
+
+class Widening:
+    """An `Order` over the easiest third of the examples, then over more of them, at last over all.
+
+    Parameters
+    ----------
+    easiest : sequence of int
+        Places of the examples, easiest first.
+    groups_per_batch : int
+    rewards : callable
+        Step -> mean rewards of the steps before it. The stage of a batch follows from what was logged up to two steps
+        before it, so a resumed run, which logs the same, takes the same examples.
+    reach : float
+        Best reward minus floor.
+    seed : int
+    """
+
+    def __init__(
+        self,
+        easiest: Sequence[int],
+        groups_per_batch: int,
+        rewards: Callable[[int], list[float]],
+        reach: float,
+        seed: int,
+    ):
+        self.easiest, self.groups_per_batch, self.rewards = list(easiest), groups_per_batch, rewards
+        self.reach, self.seed = reach, seed
+        self._stages: dict[int, int] = {}
+
+    def __call__(self, position: int) -> int:
+        batch = position // self.groups_per_batch
+        if batch not in self._stages:
+            self._stages[batch] = stage_of(self.rewards(max(batch - 1, 0)), self.reach)
+        share = START_SHARE + (1 - START_SHARE) * self._stages[batch] / (STAGES - 1)
+        pool = max(1, math.ceil(share * len(self.easiest)))
+        return self.easiest[Shuffled(pool, self.seed)(position)]
+
+
+@dataclass(frozen=True)
+class CurriculumOrder:
+    """Maker of a `Widening` order for the run in `log_path`.
+
+    What makes an example easy depends on `kind`. ``margin``: its distance from the label boundary (`margins`).
+    ``pass_rate``: how often the policy that training starts from gets it right (`pass_rates.json` in `log_path`); ties
+    are broken by the seed.
+    """
+
+    kind: Curriculum
+    env_id: str
+    groups_per_batch: int
+    log_path: str
+
+    def __call__(self, examples: Sequence[Example], seed: int) -> Order:
+        if self.kind == "margin":
+            ease = margins(self.env_id, examples)
+        else:
+            rates = json.loads((Path(self.log_path) / PASS_RATES).read_text())
+            ease = np.array([rates[example_key(example)] for example in examples])
+        ties = np.random.default_rng(seed).random(len(examples))
+        floor, best = spec(self.env_id).reward_range
+        easiest = np.lexsort((ties, -ease)).tolist()
+        return Widening(easiest, self.groups_per_batch, self._rewards, best - floor, seed)
+
+    def _rewards(self, before: int) -> list[float]:
+        rows = read_metrics(self.log_path)
+        return [float(row[REWARD.key]) for row in rows if REWARD.key in row and int(row["step"]) < before]
+
+
+def example_key(example: Example) -> str:
+    """Key of an example in `pass_rates.json`: the ids of its papers."""
+    return ":".join(paper.openalex_id for paper in example)
+
+
+async def measure_pass_rates(cfg: RecipeConfig, start: str | None, attempts: int) -> None:
+    """Let the policy that training starts from answer every training example `attempts` times at temperature 1, and
+    write the shares of right answers to `pass_rates.json` in the run's folder. A run that has the file keeps it.
+
+    Parameters
+    ----------
+    start : str or None
+        ``tinker://`` path of a training state; None for the base model.
+    """
+    path = Path(cfg.log_path) / PASS_RATES
+    if path.is_file():
+        return
+    examples = spec(cfg.env).examples(load_papers(cfg.dataset, "train"), cfg.seed)
+    rates = {}
+    for example, group in zip(examples, await sampled_groups(cfg, start, examples, attempts), strict=True):
+        right = [
+            max((step.metrics.get("correct", 0.0) for step in trajectory.transitions), default=0.0)
+            for trajectory in group.trajectories_G
+        ]
+        rates[example_key(example)] = sum(right) / len(right)
+    write_json_atomically(path, rates)
