@@ -1,4 +1,9 @@
-"""Where a paper stands among comparable papers: percentiles within groups such as field and year."""
+"""Where a paper stands among comparable papers: percentiles within groups such as field and year.
+
+In every function `values` are N floats, NaN where undefined (such papers belong to no group), papers with equal `keys`
+(arrays of N; without keys, all papers) form a group, and the result is float64 (N,), NaN where `values` is.
+Keys of another length raise `ValueError`.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-REFERENCE_BINS = (0, 1, 5, 10, 20, 40, 80)
-
 
 def group_percentile(values: npt.ArrayLike, *keys: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """Share of the papers of the same group that are lower, ties counting half.
-
-    Parameters
-    ----------
-    values : float array-like (N,)
-        NaN where undefined; such papers belong to no group.
-    *keys : array-like (N,)
-        Papers with equal keys form a group. None: one group.
-
-    Returns
-    -------
-    float64 array (N,)
-        In (0, 1); 0.5 for a paper alone in its group; NaN where `values` is.
-
-    Raises
-    ------
-    ValueError
-        Arrays of different lengths.
+    """Share of the papers of the same group that are lower, ties counting half: in (0, 1), 0.5 for a paper alone.
 
     Examples
     --------
@@ -46,7 +32,7 @@ def group_percentile(values: npt.ArrayLike, *keys: Sequence[Any] | np.ndarray) -
 
 
 def share_lower(values: npt.ArrayLike, *keys: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """Share of the papers of the same group (itself included) whose value is lower; NaN where `values` is.
+    """Share of the papers of the same group, itself included, whose value is lower: in [0, 1).
 
     Examples
     --------
@@ -57,7 +43,7 @@ def share_lower(values: npt.ArrayLike, *keys: Sequence[Any] | np.ndarray) -> np.
 
 
 def share_higher(values: npt.ArrayLike, *keys: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """Share of the papers of the same group (itself included) whose value is higher; NaN where `values` is.
+    """Share of the papers of the same group, itself included, whose value is higher: in [0, 1).
 
     Examples
     --------
@@ -65,6 +51,20 @@ def share_higher(values: npt.ArrayLike, *keys: Sequence[Any] | np.ndarray) -> np
     [0.667, 0.0, 0.0, nan]
     """
     return _shares(-np.asarray(values, np.float64), *keys)[0]
+
+
+def group_numbers(size: int, *keys: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Number of each paper's group, int64 (size,); groups are distinct combinations of `keys`."""
+    group = np.zeros(size, np.int64)
+    for number, key in enumerate(keys):
+        array = np.asarray(key)
+        if array.shape != (size,):
+            raise ValueError(
+                f"grouping key {number} has shape {array.shape} but there are {size} values; give one each"
+            )
+        _, code = np.unique(array, return_inverse=True)
+        _, group = np.unique(group * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
+    return group.astype(np.int64)
 
 
 def _shares(values: npt.ArrayLike, *keys: Sequence[Any] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -80,31 +80,6 @@ def _shares(values: npt.ArrayLike, *keys: Sequence[Any] | np.ndarray) -> tuple[n
         begin, end = _runs(new_group)
         shares[:, order] = (np.stack(_runs(new_value)) - begin) / (end - begin)
     return shares[0], shares[1]
-
-
-def group_numbers(size: int, *keys: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """Number of each paper's group, int64 (N,); groups are distinct combinations of `keys`."""
-    group = np.zeros(size, np.int64)
-    for number, key in enumerate(keys):
-        array = np.asarray(key)
-        if array.shape != (size,):
-            raise ValueError(
-                f"grouping key {number} has shape {array.shape} but there are {size} values; give one each"
-            )
-        _, code = np.unique(array, return_inverse=True)
-        _, group = np.unique(group * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
-    return group.astype(np.int64)
-
-
-def reference_bin(reference_counts: npt.ArrayLike, bins: Sequence[int] = REFERENCE_BINS) -> np.ndarray:
-    """Number of the bin of each reference count; a bin starts at each number of `bins`.
-
-    Examples
-    --------
-    >>> reference_bin([0, 1, 4, 5, 100]).tolist()
-    [0, 1, 1, 2, 6]
-    """
-    return np.searchsorted(np.asarray(bins), np.asarray(reference_counts), side="right") - 1
 
 
 def _runs(new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ..graph.citation_graph import CitationGraph
@@ -41,20 +44,15 @@ def disruption_counts(
 
     Notes
     -----
-    The PyPI package `cdindex` 1.0.20 gives the same counts, with one exception: it keeps an edge from a paper to itself
-    and takes the paper for one of its own predecessors, so that every paper that cites it counts in n_j. A
-    `CitationGraph` drops such edges and counts them in its report.
+    The PyPI package `cdindex` 1.0.20 gives the same counts, except that it keeps edges from a paper to itself; see
+    docs/labels.md.
 
     References
     ----------
     Funk & Owen-Smith (2017), "A dynamic network measure of technological change", Management Science 63(3).
     """
-    window = checked_window(window)
-    require_papers(graph)
-    ranks, counts = YearRanks(graph, threads), np.zeros((3, graph.n_papers), np.int64)
-    walk = ranks.walk(window)
-    ranks.run(lambda papers, scratch: count(papers, walk, scratch, counts), window)
-    return counts[0], counts[1], counts[2]
+    n_i, n_j, n_k = counts_of_papers(count, graph, window, threads, 3)
+    return n_i, n_j, n_k
 
 
 def cd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
@@ -78,8 +76,6 @@ def cd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | Non
     >>> graph = CitationGraph.from_edges([2, 2, 3, 4, 4, 5], [0, 1, 2, 2, 0, 1], [1990, 1990, 1992, 1994, 1994, 1995])
     >>> cd_index(graph)[2].item()
     0.0
-    >>> cd_index(graph, window=2)[2].item()  # 5, of 1995, comes too late; 3 and 4 balance
-    0.0
 
     References
     ----------
@@ -89,6 +85,18 @@ def cd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | Non
     """
     n_i, n_j, n_k = disruption_counts(graph, window, threads=threads)
     return ratio(n_i - n_j, n_i + n_j + n_k)
+
+
+def counts_of_papers(
+    kernel: Callable[..., Any], graph: CitationGraph, window: int | None, threads: int | None, kinds: int, *more: int
+) -> np.ndarray:
+    """What a kernel of `counting` counts for every paper of a graph: int64 array (kinds, N, *more)."""
+    window = checked_window(window)
+    require_papers(graph)
+    ranks, counts = YearRanks(graph, threads), np.zeros((kinds, graph.n_papers, *more), np.int64)
+    walk = ranks.walk(window)
+    ranks.run(lambda papers, scratch: kernel(papers, walk, scratch, counts), window)
+    return counts
 
 
 def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
@@ -101,9 +109,14 @@ def checked_window(window: int | None) -> int | None:
     """`window` as an int or None; raises `ValueError` when it is neither, or below 1."""
     if window is None:
         return None
-    if isinstance(window, bool) or not isinstance(window, (int, np.integer)) or window < 1:
-        raise ValueError(f"window must be a positive number of years, or None for no window, got {window!r}")
-    return int(window)
+    return checked_integer(window, 1, "window must be a positive number of years, or None for no window")
+
+
+def checked_integer(value: Any, least: int, rule: str) -> int:
+    """`value` as an int; raises `ValueError`, which states the rule and the value, when it is no integer or too low."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{rule}, got {value!r}")
+    return int(value)
 
 
 def require_papers(graph: CitationGraph) -> None:

@@ -220,8 +220,8 @@ def count(papers, walk, scratch, n):
 
 
 @kernel
-def count_shared(papers, walk, scratch, least, shared, n):
-    """Add to `n`, int64 (5, N): n_i, n_j, n_k, papers that share slot least `least` references, shared references.
+def count_shared(papers, walk, scratch, n, least, shared):
+    """Add to `n`, int64 (5, N): n_i, n_j, n_k, papers that share at least `least` references, shared references.
 
     `shared` is int32 (N,) of any content.
     """

@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from ..graph.citation_graph import CitationGraph
 from ..graph.rewiring import SWEEPS, random_state, same_paper, switch
-from ..percentiles import group_percentile, reference_bin
-from .cd_index import cd_index, ratio, require_papers
+from ..percentiles import group_percentile
+from .cd_index import cd_index, checked_integer, ratio, require_papers
+
+REFERENCE_BINS = (0, 1, 5, 10, 20, 40, 80)
 
 
 class RewiredCD(NamedTuple):
@@ -44,7 +46,7 @@ def cd_percentile(
         From `cd_index`.
     fields, years : array-like (N,)
     reference_counts : int array-like (N,)
-        Compared in bins that start at 0, 1, 5, 10, 20, 40 and 80.
+        Compared in bins that start at the numbers of `REFERENCE_BINS`.
 
     Returns
     -------
@@ -61,7 +63,8 @@ def cd_percentile(
     Holst et al. (2024), "Dataset artefacts are the hidden drivers of the declining disruptiveness in science".
     Petersen, Arroyave & Pammolli (2023), "The disruption index is biased by citation inflation".
     """
-    return group_percentile(cd, fields, np.asarray(years), reference_bin(reference_counts))
+    bins = np.searchsorted(REFERENCE_BINS, np.asarray(reference_counts), side="right")
+    return group_percentile(cd, fields, np.asarray(years), bins)
 
 
 def rewired_cd(
@@ -79,14 +82,10 @@ def rewired_cd(
     samples : int >= 2
     seed : int
 
-    Returns
-    -------
-    RewiredCD
-
     Raises
     ------
     ValueError
-        Fewer than 2 samples.
+        Fewer than 2 samples, and as in `disruption_counts`.
 
     Examples
     --------
@@ -100,8 +99,7 @@ def rewired_cd(
     Holst et al. (2024) and Park, Leahey & Funk (2023, Methods) compare with rewired networks; Uzzi et al. (2013), S2,
     describes the switching.
     """
-    if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)) or samples < 2:
-        raise ValueError(f"samples must be an integer of at least 2 (one graph has no spread), got {samples!r}")
+    samples = checked_integer(samples, 2, "samples must be an integer of at least 2 (one graph has no spread)")
     observed = cd_index(graph, window, threads=threads)
     count, total, squares = (np.zeros(graph.n_papers) for _ in range(3))
     for rewired in rewired_graphs(graph, samples, seed, threads):
@@ -125,9 +123,7 @@ def rewired_graphs(graph: CitationGraph, samples: int, seed: int = 0, threads: i
     cell = (graph.years[citing].astype(np.int64) - first) * span + (graph.years[cited] - first)
     order = np.argsort(cell, kind="stable")
     citing, cited, cell = citing[order], cited[order], cell[order]
-    bounds = (
-        np.append(np.flatnonzero(np.append(True, cell[1:] != cell[:-1])), cell.size) if cell.size else np.zeros(1, int)
-    )
+    bounds = np.append(np.unique(cell, return_index=True)[1], cell.size)
     begin, end = same_paper(citing, bounds)
     labels = np.zeros(cited.size, np.int32)
     for sample in range(samples):
@@ -173,12 +169,11 @@ def cd_interval(
 
     References
     ----------
-    Efron (1979), "Bootstrap methods: another look i the jackknife", Annals of Statistics 7(1).
+    Efron (1979), "Bootstrap methods: another at the jackknife", Annals of Statistics 7(1).
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
-    if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)) or samples < 1:
-        raise ValueError(f"samples must be a positive integer, got {samples!r}")
+    samples = checked_integer(samples, 1, "samples must be a positive integer")
     table = np.stack([np.asarray(n, np.int64) for n in counts], axis=1)
     kinds, where = np.unique(table, axis=0, return_inverse=True)
     tails = [(1 - level) / 2, (1 + level) / 2]

@@ -1,6 +1,7 @@
 """Relatives of the CD index: mCD, DI without n_k, DI_l, dependence, and the CD index year by year.
 
-Parameters and errors that are not stated are those of `disruption_counts`.
+Parameters and errors that are not stated are those of `disruption_counts`. Every result is a float64 array (N,) unless
+its docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -8,22 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..graph.citation_graph import CitationGraph
-from .cd_index import checked_window, disruption_counts, ratio, require_papers
-from .counting import YearRanks, count_by_year, count_shared
+from .cd_index import checked_integer, counts_of_papers, disruption_counts, ratio
+from .counting import count_by_year, count_shared
 
 
 def mcd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
-    """CD index weighted by impact: CD times the citations inside the window, ``CD * (n_i + n_j)``.
-
-    Parameters
-    ----------
-    graph, window, threads
-        As in `disruption_counts`.
-
-    Returns
-    -------
-    float64 array (N,)
-        NaN where CD is.
+    """CD index weighted by impact: CD times the citations inside the window, ``CD * (n_i + n_j)``; NaN where CD is.
 
     Examples
     --------
@@ -46,17 +37,7 @@ def mcd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | No
 
 
 def di_nok(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
-    """Disruption index without n_k: ``(n_i - n_j) / (n_i + n_j)``, of the papers that cite the focal paper.
-
-    Parameters
-    ----------
-    graph, window, threads
-        As in `disruption_counts`.
-
-    Returns
-    -------
-    float64 array (N,)
-        In [-1, 1]; NaN without citations in the window.
+    """Disruption index without n_k: ``(n_i - n_j) / (n_i + n_j)``, in [-1, 1]; NaN without citations in the window.
 
     Examples
     --------
@@ -74,26 +55,10 @@ def di_nok(graph: CitationGraph, window: int | None = 5, *, threads: int | None 
 
 
 def di_l(graph: CitationGraph, least: int = 5, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
-    """Disruption index with a threshold: ``(n_i - n_j^l) / (n_i + n_j^l + n_k)``.
+    """Disruption index with a threshold: ``(n_i - n_j^l) / (n_i + n_j^l + n_k)``, in [-1, 1]; NaN where that is 0 / 0.
 
-    n_j^l counts the papers that cite the focal paper and at least `least` of its references; those that cite it and
-    fewer of its references count nowhere. ``di_l(graph, 1)`` is the CD index.
-
-    Parameters
-    ----------
-    graph, window, threads
-        As in `disruption_counts`.
-    least : int >= 1
-
-    Returns
-    -------
-    float64 array (N,)
-        In [-1, 1]; NaN where no paper counts.
-
-    Raises
-    ------
-    ValueError
-        `least` below 1.
+    n_j^l counts the papers that cite the focal paper and at least `least` (1 or more) of its references; those that
+    cite it and fewer of its references count nowhere, n_i included. ``di_l(graph, 1)`` is the CD index.
 
     Examples
     --------
@@ -105,34 +70,23 @@ def di_l(graph: CitationGraph, least: int = 5, window: int | None = 5, *, thread
 
     Notes
     -----
-    Papers that cite the focal paper and share none of its references stay in n_i whatever `least` is; those that share
-    some, but fewer than `least`, are not moved there. The package ``novelpy`` computes its DI5 (and DI1nok, and its
-    "DeIn", here `dependence`) in the same way; the article itself was not at hand when this was checked, only its
-    abstract, which finds that DI5 agrees with experts slightly better than the other variants.
+    The package ``novelpy`` computes its DI5 (and DI1nok, and its "DeIn", here `dependence`) in the same way; of the
+    article only the abstract was at hand when this was checked.
 
     References
     ----------
     Bornmann, Devarakonda, Tekles & Chacko (2020), "Are disruption index indicators convergently valid?", Quantitative
     Science Studies 1(3), 1242-1259, DI_l.
     """
-    if isinstance(least, bool) or not isinstance(least, (int, np.integer)) or least < 1:
-        raise ValueError(f"least must be a positive number of shared references, got {least!r}")
-    n_i, _, n_k, n_least, _ = _shared_counts(graph, int(least), window, threads)
+    least = checked_integer(least, 1, "least must be a positive number of shared references")
+    n_i, _, n_k, n_least, _ = _shared_counts(graph, least, window, threads)
     return ratio(n_i - n_least, n_i + n_least + n_k)
 
 
 def dependence(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
     """DEP: how many of the focal paper's references a paper that cites it cites as well, on average.
 
-    Parameters
-    ----------
-    graph, window, threads
-        As in `disruption_counts`.
-
-    Returns
-    -------
-    float64 array (N,)
-        At least 0; NaN without citations in the window.
+    At least 0; NaN without citations in the window.
 
     Examples
     --------
@@ -152,21 +106,10 @@ def dependence(graph: CitationGraph, window: int | None = 5, *, threads: int | N
 def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None = None) -> np.ndarray:
     """CD_1, CD_2, ... CD_years of every paper, in one pass over the graph.
 
-    Parameters
-    ----------
-    graph, threads
-        As in `disruption_counts`.
-    years : int >= 1
-
     Returns
     -------
     float64 array (N, years)
         Column w - 1 is ``cd_index(graph, w)``.
-
-    Raises
-    ------
-    ValueError
-        `years` below 1.
 
     Examples
     --------
@@ -178,26 +121,16 @@ def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None 
     ----------
     CD_t as a function of t: Funk & Owen-Smith (2017), Management Science 63(3).
     """
-    span = checked_window(years)
-    if span is None:
-        raise ValueError("years must be a positive integer, got None; for no window use cd_index(graph, window=None)")
-    require_papers(graph)
-    ranks, counts = YearRanks(graph, threads), np.zeros((3, graph.n_papers, span), np.int64)
-    walk = ranks.walk(span)
-    ranks.run(lambda papers, scratch: count_by_year(papers, walk, scratch, counts), span)
+    years = checked_integer(years, 1, "years must be a positive integer (for no window there is cd_index)")
+    counts = counts_of_papers(count_by_year, graph, years, threads, 3, years)
     np.cumsum(counts, axis=2, out=counts)
     return ratio(counts[0] - counts[1], counts.sum(axis=0))
 
 
 def _shared_counts(graph: CitationGraph, least: int, window: int | None, threads: int | None) -> np.ndarray:
     """See `count_shared`."""
-    window = checked_window(window)
-    require_papers(graph)
-    ranks, counts = YearRanks(graph, threads), np.zeros((5, graph.n_papers), np.int64)
-    walk = ranks.walk(window)
 
-    def work(papers: np.ndarray, scratch: tuple[np.ndarray, ...]) -> None:
-        count_shared(papers, walk, scratch, least, np.empty(graph.n_papers, np.int32), counts)
+    def kernel(*arguments: object) -> None:
+        count_shared(*arguments, least, np.empty(graph.n_papers, np.int32))
 
-    ranks.run(work, window)
-    return counts
+    return counts_of_papers(kernel, graph, window, threads, 5)
