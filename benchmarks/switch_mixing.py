@@ -20,14 +20,12 @@ SAMPLES, WARM_UP = 80, 10
 
 def pair_counts(slots: YearSlots, pairs: VenuePairs, year: int) -> np.ndarray:
     """How often every observed pair occurs in each network of one chain; (samples, pairs)."""
-    rows = np.repeat(np.arange(pairs.indptr.size - 1), np.diff(pairs.indptr))
-    keys = rows * slots.venues.size + pairs.columns
+    keys = pairs.rows * slots.venues.size + pairs.columns
     counts = np.zeros((SAMPLES, keys.size))
     for sample, venue in enumerate(null_models.null_networks(slots, "switch", SAMPLES, 0, year)):
         network = YearSlots(slots.papers, slots.indptr, slots.cited, venue, slots.cell, slots.venues, slots.cells)
         found = venue_pairs(network)
-        found_rows = np.repeat(np.arange(found.indptr.size - 1), np.diff(found.indptr))
-        found_keys = found_rows * slots.venues.size + found.columns
+        found_keys = found.rows * slots.venues.size + found.columns
         _, ours, theirs = np.intersect1d(keys, found_keys, assume_unique=True, return_indices=True)
         counts[sample, ours] = found.counts[theirs]
     return counts[WARM_UP:]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import hadamard
 
-from ..disruption.cd_index import ratio, require_papers
+from ..disruption.cd_index import checked_integer, ratio, require_papers
 from ..graph.citation_graph import CitationGraph
 from ..graph.csr import year_order
 from ..jit import kernel, run_chunks
 from .null_models import expected_counts, null_sums
-from .venue_pairs import checked_venues, venue_pairs, year_slots
+from .venue_pairs import VenuePairs, YearSlots, checked_venues, venue_pairs, year_slots
 
 NULLS = ("shuffle", "switch")
 DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
@@ -24,13 +24,7 @@ GROUPS = 8
 HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
 
 
-class _Columns(NamedTuple):
-    z10: np.ndarray
-    z_median: np.ndarray
-    n_pairs: np.ndarray
-
-
-class Atypicality(_Columns):
+class Atypicality(NamedTuple("_Columns", [("z10", np.ndarray), ("z_median", np.ndarray), ("n_pairs", np.ndarray)])):
     """What `atypicality` returns; unpacks into ``z10, z_median, n_pairs``.
 
     Parameters
@@ -134,7 +128,7 @@ def atypicality(
     McCarthy (1969), "Pseudo-replication: half samples", Review of the International Statistical Institute 37(3).
     """
     venues, samples, years = checked_request(graph, venues, null, samples, seed)
-    results: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    results = []
 
     def one_year(year: int, papers: np.ndarray) -> None:
         results.append((papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed)))
@@ -152,11 +146,9 @@ def checked_request(
     if null not in NULLS:
         raise ValueError(f"null must be one of {', '.join(NULLS)}, got {null!r}")
     samples = DEFAULT_SAMPLES[null] if samples is None else samples
-    if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)) or samples < 2:
-        raise ValueError(f"samples must be an integer of at least 2 (one network has no spread), got {samples!r}")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
-    return array, int(samples), papers_by_year(graph)
+    samples = checked_integer(samples, 2, "samples must be an integer of at least 2 (one network has no spread)")
+    checked_integer(seed, 0, "seed must be a non-negative integer")
+    return array, samples, papers_by_year(graph)
 
 
 def papers_by_year(graph: CitationGraph) -> list[tuple[int, np.ndarray]]:
@@ -189,18 +181,37 @@ def atypicality_of_year(
     for row, groups in zip(scores, members, strict=True):
         mean, sd = sums.moments(groups)
         row[:] = ratio(pairs.counts - (mean if exact is None else exact), sd)
-    z = np.full((len(members), 2, papers.size), np.nan)
-    n = np.zeros((len(members), 2, papers.size), np.int64)
-    pair_percentiles(slots.indptr, slots.venue, pairs.indptr, pairs.columns, scores, np.array([0.1, 0.5]), z, n)
+    z, n = pair_percentiles(slots, pairs, scores, [0.1, 0.5])
     return z, n[0]
 
 
-@kernel
-def pair_percentiles(indptr, venue, row, columns, scores, levels, out, n):
-    """Percentiles (linear interpolation) of each row of `scores` (R, Q) over each paper's pairs.
+def pair_percentiles(
+    slots: YearSlots, pairs: VenuePairs, scores: np.ndarray, levels: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Percentiles (linear interpolation) of scores of the pairs over the pairs of each paper.
 
-    `out` is (R, levels, P). `n` (R, 2, P) counts a paper's scores, and those that are NaN and left out.
+    Parameters
+    ----------
+    scores : float64 array (R, Q)
+        R scores of each pair; NaN where a pair is left out.
+    levels : L numbers in [0, 1]
+
+    Returns
+    -------
+    percentiles : float64 array (R, L, P)
+        NaN for a paper without pairs.
+    n : int64 array (R, 2, P)
+        Pairs that these are taken over, and pairs that are left out.
     """
+    percentiles = np.full((len(scores), len(levels), slots.papers.size), np.nan)
+    n = np.zeros((len(scores), 2, slots.papers.size), np.int64)
+    arrays = (slots.indptr, slots.venue, pairs.indptr, pairs.columns)
+    _percentiles_of_papers(*arrays, scores, np.array(levels), percentiles, n)
+    return percentiles, n
+
+
+@kernel
+def _percentiles_of_papers(indptr, venue, row, columns, scores, levels, out, n):
     longest = 0
     for k in range(indptr.size - 1):
         longest = max(longest, indptr[k + 1] - indptr[k])

@@ -20,28 +20,19 @@ def commonness(graph: CitationGraph, venues: npt.ArrayLike, *, threads: int | No
 
     Parameters
     ----------
-    graph : CitationGraph
-    venues : int array-like (N,)
-        Venue of each paper, -1 where unknown.
-    threads : int, optional
-        The result does not depend on it.
+    graph, venues, threads
+        As in `atypicality`, and so are the errors.
 
     Returns
     -------
     float64 array (N,)
         Higher is more novel; NaN with fewer than two references of known venue.
 
-    Raises
-    ------
-    ValueError
-        Venues of the wrong length or type, a graph without papers.
-
     Examples
     --------
     Two papers cite venues 0 and 1 together; one cites 0 and 2: N = 3, N_0 = 3, N_2 = 1, and 1 * 3 / (3 * 1) = 1.
 
-    >>> years = [1990] * 3 + [1991] * 3
-    >>> graph = CitationGraph.from_edges([3, 3, 4, 4, 5, 5], [0, 1, 0, 1, 0, 2], years)
+    >>> graph = CitationGraph.from_edges([3, 3, 4, 4, 5, 5], [0, 1, 0, 1, 0, 2], [1990] * 3 + [1991] * 3)
     >>> (commonness(graph, [0, 1, 2, -1, -1, -1]) + 0.0)[3:].tolist()
     [0.0, 0.0, 0.0]
 
@@ -57,21 +48,15 @@ def commonness(graph: CitationGraph, venues: npt.ArrayLike, *, threads: int | No
     def one_year(_: int, papers: np.ndarray) -> None:
         slots = year_slots(graph, array, papers)
         pairs = venue_pairs(slots)
-        percentile = np.full((1, 1, papers.size), np.nan)
-        unused = np.zeros((1, 2, papers.size), np.int64)
-        score = _pair_commonness(pairs)[np.newaxis]
-        pair_percentiles(
-            slots.indptr, slots.venue, pairs.indptr, pairs.columns, score, np.array([0.1]), percentile, unused
-        )
-        result[papers] = -np.log(percentile[0, 0])
+        percentiles, _ = pair_percentiles(slots, pairs, _pair_commonness(pairs)[np.newaxis], [0.1])
+        result[papers] = -np.log(percentiles[0, 0])
 
     run_chunks(one_year, papers_by_year(graph), threads)
     return result
 
 
 def _pair_commonness(pairs: VenuePairs) -> np.ndarray:
-    rows = np.repeat(np.arange(pairs.indptr.size - 1), np.diff(pairs.indptr))
-    with_venue = np.zeros(pairs.indptr.size - 1)
+    rows, with_venue = pairs.rows, np.zeros(pairs.indptr.size - 1)
     np.add.at(with_venue, rows, pairs.counts)
     between = rows != pairs.columns
     np.add.at(with_venue, pairs.columns[between], pairs.counts[between])

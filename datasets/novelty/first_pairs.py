@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..disruption.cd_index import require_papers
+from ..disruption.cd_index import checked_integer, require_papers
 from ..graph.citation_graph import CitationGraph
 from ..jit import kernel
 from .atypicality import papers_by_year
@@ -16,18 +16,12 @@ from .venue_pairs import checked_venues, venue_pairs, year_slots
 
 
 class FirstPairs(NamedTuple):
-    """Novelty by first-time venue pairs.
-
-    Parameters
-    ----------
-    novelty : float64 array (N,)
-        Sum of 1 - cosine over a paper's new pairs; 0 without any.
-    n_new : int64 array (N,)
-        Distinct new pairs of the paper.
-    """
+    """Novelty by first-time venue pairs: two arrays (N,)."""
 
     novelty: np.ndarray
+    """float64: sum of 1 - cosine over a paper's new pairs; 0 without any."""
     n_new: np.ndarray
+    """int64: distinct new pairs of the paper."""
 
 
 def first_pairs(
@@ -41,9 +35,8 @@ def first_pairs(
 
     Parameters
     ----------
-    graph : CitationGraph
-    venues : int array-like (N,)
-        Venue of each paper, -1 where unknown.
+    graph, venues
+        As in `atypicality`, and so are the errors.
     history : int >= 1
         Years before publication that make up the profiles.
     reuse : int >= 0
@@ -52,15 +45,6 @@ def first_pairs(
     skip_least_cited : float in [0, 1)
         Leave out this share of the venues, those with the fewest references in the history years (ties with the last
         of them go too, and so do venues without any). The paper uses 0.5.
-
-    Returns
-    -------
-    FirstPairs
-
-    Raises
-    ------
-    ValueError
-        Bad options, venues of the wrong length or type, a graph without papers.
 
     Examples
     --------
@@ -75,9 +59,9 @@ def first_pairs(
 
     Notes
     -----
-    Reference pairs are counted in the profiles, and nowhere else: a paper that cites venue i three times and venue j
-    twice adds 6 to their entry of the co-citation matrix, not 1. Counting papers there gives other cosines. A paper's
-    new pairs are distinct pairs of venues, each counted once however many references make it.
+    Reference pairs are counted in the profiles: a paper that cites venue i three times and venue j twice adds 6 to
+    their entry of the co-citation matrix. A paper's new pairs are distinct pairs of venues, each counted once however
+    many references make it.
 
     References
     ----------
@@ -87,8 +71,7 @@ def first_pairs(
     require_papers(graph)
     array = checked_venues(graph, venues)
     for name, value, least in (("history", history, 1), ("reuse", reuse, 0)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least} (years), got {value!r}")
+        checked_integer(value, least, f"{name} must be an integer of at least {least} (years)")
     if not 0 <= skip_least_cited < 1:
         raise ValueError(f"skip_least_cited must be in [0, 1), got {skip_least_cited!r}")
     n_venues = int(array.max(initial=-1)) + 1  # at most N, so that a key and a year fit into one int64
@@ -123,9 +106,8 @@ class _Year(NamedTuple):
 def _pairs_of_year(graph: CitationGraph, venues: np.ndarray, papers: np.ndarray, n_venues: int) -> _Year:
     slots = year_slots(graph, venues, papers)
     pairs = venue_pairs(slots)
-    rows = np.repeat(np.arange(pairs.indptr.size - 1), np.diff(pairs.indptr))
-    between = rows != pairs.columns
-    keys = slots.venues[rows[between]] * n_venues + slots.venues[pairs.columns[between]]
+    between = pairs.rows != pairs.columns
+    keys = slots.venues[pairs.rows[between]] * n_venues + slots.venues[pairs.columns[between]]
     return _Year(keys, pairs.counts[between], slots.venues, np.bincount(slots.venue, minlength=slots.venues.size))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph.rewiring import SWEEPS, random_state, same_paper, switch, uniform
 from ..jit import kernel
-from .venue_pairs import VenuePairs, YearSlots, paper_ends, sort_and_bucket
+from .venue_pairs import VenuePairs, YearSlots, sort_and_bucket, sorted_slots
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,8 @@ def null_sums(
     first = np.zeros(pairs.columns.size, np.int64)
     total, squares = np.zeros((2, groups, first.size), np.int64)
     group = np.arange(samples) * groups // samples
-    size, n_venues = slots.venue.size, slots.venues.size
-    ends, ordered, bucket = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
-    heads, dense = np.zeros(n_venues + 1, np.int64), np.zeros(n_venues, np.int32)
-    paper_ends(slots.indptr, ends)
+    ordered, ends, heads, bucket = sorted_slots(slots)
+    dense = np.zeros(slots.venues.size, np.int32)
     for sample, network in enumerate(null_networks(slots, null, samples, seed, year)):
         sort_and_bucket(slots.indptr, network, ordered, heads, bucket)
         g = group[sample]

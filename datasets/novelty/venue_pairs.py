@@ -7,6 +7,7 @@ of one cited year form a *cell*, inside which a null model may exchange them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +59,17 @@ class VenuePairs:
     columns: np.ndarray
     counts: np.ndarray
 
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Venue i of each pair, int64 (Q,); `columns` has venue j."""
+        return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
+
 
 def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
     """Venues of the papers of a graph, numbered from 0 in the order of the caller's numbers.
 
     Every measure of novelty calls this first: its arrays are sized by the number of venues, and an OpenAlex source id
-    such as 4306400194 is no such number.
+    such as 4306400194 would be too large for them.
 
     Parameters
     ----------
@@ -89,9 +95,7 @@ def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
     """
     array = np.asarray(venues)
     if array.shape != (graph.n_papers,):
-        raise ValueError(
-            f"venues has shape {array.shape} but the graph has {graph.n_papers} papers; give one per paper"
-        )
+        raise ValueError(f"venues has shape {array.shape} but the graph has {graph.n_papers} papers; give one for each")
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"venues must be integers (-1 = unknown), got {array.dtype}; number the venue names first")
     if array.size and array.min() < -1:
@@ -148,9 +152,9 @@ def venue_pairs(slots: YearSlots) -> VenuePairs:
 
 def sorted_slots(slots: YearSlots) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Venues sorted within each paper; end of each slot's paper; and, venue by venue, where its slots are."""
-    ordered, ends = np.empty_like(slots.venue), np.empty(slots.venue.size, np.int32)
-    heads, bucket = np.zeros(slots.venues.size + 1, np.int64), np.empty(slots.venue.size, np.int32)
-    paper_ends(slots.indptr, ends)
+    ends = np.repeat(slots.indptr[1:], np.diff(slots.indptr)).astype(np.int32)
+    ordered, bucket = np.empty_like(slots.venue), np.empty(slots.venue.size, np.int32)
+    heads = np.zeros(slots.venues.size + 1, np.int64)
     sort_and_bucket(slots.indptr, slots.venue, ordered, heads, bucket)
     return ordered, ends, heads, bucket
 
@@ -177,14 +181,6 @@ def _fill_slots(papers, ref_indptr, ref_indices, years, venues, indptr, cited):
                     i -= 1
                 cited[i] = r
                 place += 1
-
-
-@kernel
-def paper_ends(indptr, ends):
-    """Where the slots of each slot's paper end."""
-    for k in range(indptr.size - 1):
-        for s in range(indptr[k], indptr[k + 1]):
-            ends[s] = indptr[k + 1]
 
 
 @kernel
