@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..disruption.cd_index import checked_window, require_papers
+from ..disruption.cd_index import checked_integer, require_papers
 from ..graph.citation_graph import CitationGraph
 from ..jit import kernel, run_chunks
 from ..paper import HIT_LABELS, is_hit
@@ -27,10 +27,8 @@ def citations_by_age(graph: CitationGraph, age: int) -> np.ndarray:
     [1, 0, 1]
     """
     counts = np.zeros((graph.n_papers, age + 1), np.int64)
-    pieces = [(low, min(low + CHUNK, graph.n_papers)) for low in range(0, graph.n_papers, CHUNK)]
-    run_chunks(
-        lambda low, high: _count_ages(low, high, graph.years, graph.cit_indptr, graph.cit_indices, counts), pieces
-    )
+    arrays = (graph.years, graph.cit_indptr, graph.cit_indices)
+    run_chunks(lambda low, high: _count_ages(low, high, *arrays, counts), _pieces(graph))
     return counts
 
 
@@ -44,7 +42,6 @@ def citation_percentile(
 
     Parameters
     ----------
-    graph : CitationGraph
     fields : array-like (N,)
     window : int
         Citations count from the year of publication to `window` years later.
@@ -73,7 +70,9 @@ def citation_percentile(
     Waltman & Schreiber (2013), "On the calculation of percentile-based bibliometric indicators", JASIST 64(2): papers
     with ties fill an interval of the distribution; this is its lower end.
     """
-    shares = share_lower(_early_citations(graph, window), fields, graph.years)
+    require_papers(graph)
+    window = checked_integer(window, 1, "window must be a positive number of years (ages have to be the same)")
+    shares = share_lower(citations_by_age(graph, window).sum(axis=1), fields, graph.years)
     if last_complete_year is not None:
         shares[graph.years.astype(np.int64) + window > last_complete_year] = np.nan
     return shares
@@ -101,10 +100,6 @@ def sleeping_beauty(graph: CitationGraph) -> tuple[np.ndarray, np.ndarray]:
     With c_t citations t years after publication and t_m the (first) year of their maximum, B sums, for t = 0 ... t_m,
     ``((c_tm - c_0) / t_m * t + c_0 - c_t) / max(1, c_t)``: how far the paper lies below a straight line to its peak.
     The paper awakes in the year that lies farthest below that line.
-
-    Parameters
-    ----------
-    graph : CitationGraph
 
     Returns
     -------
@@ -135,18 +130,17 @@ def sleeping_beauty(graph: CitationGraph) -> tuple[np.ndarray, np.ndarray]:
     require_papers(graph)
     coefficient, awakening = np.zeros(graph.n_papers), np.full(graph.n_papers, -1, np.int64)
     span = int(graph.years.max()) - int(graph.years.min()) + 1
-    pieces = [(low, min(low + CHUNK, graph.n_papers)) for low in range(0, graph.n_papers, CHUNK)]
     arrays = (graph.years, graph.cit_indptr, graph.cit_indices)
-    run_chunks(lambda low, high: _beauty(low, high, *arrays, np.zeros(span, np.int64), coefficient, awakening), pieces)
+
+    def piece(low: int, high: int) -> None:
+        _beauty(low, high, *arrays, np.zeros(span, np.int64), coefficient, awakening)
+
+    run_chunks(piece, _pieces(graph))
     return coefficient, awakening
 
 
-def _early_citations(graph: CitationGraph, window: int) -> np.ndarray:
-    require_papers(graph)
-    span = checked_window(window)
-    if span is None:
-        raise ValueError("window must be a positive number of years, got None: papers of different ages do not compare")
-    return citations_by_age(graph, span).sum(axis=1)
+def _pieces(graph: CitationGraph) -> list[tuple[int, int]]:
+    return [(low, min(low + CHUNK, graph.n_papers)) for low in range(0, graph.n_papers, CHUNK)]
 
 
 @kernel

@@ -1,7 +1,4 @@
-"""All labels that follow from a citation graph.
-
-`scisci-gym labels`, every build from a graph, the synthetic corpus and `scisci-gym data verify` call these functions.
-"""
+"""All labels that follow from a citation graph, for every command that needs them."""
 
 from __future__ import annotations
 
@@ -31,31 +28,20 @@ NULL = "shuffle"
 
 @dataclass(frozen=True, eq=False)
 class GraphLabels:
-    """Labels of the N papers of a graph, and what they follow from.
-
-    Parameters
-    ----------
-    counts : three int64 arrays (N,)
-        n_i, n_j, n_k inside the window.
-    cd : float64 (N,)
-        CD index, NaN where undefined.
-    eligible : bool (N,)
-        Who can carry a label.
-    reasons : Counter
-        The others, each under the first rule that it fails.
-    disruption : str (N,)
-        See `disruption_labels`. Papers that are not eligible are held against the cuts of those that are.
-    percentiles : float64 (N,) or None
-        `citation_percentile`; None without fields.
-    last_complete_year : int
-    """
+    """Labels of the N papers of a graph, and what they follow from."""
 
     counts: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """n_i, n_j, n_k inside the window, int64 (N,)."""
     cd: np.ndarray
+    """CD index, float64 (N,), NaN where undefined."""
     eligible: np.ndarray
+    """Who can carry a label, bool (N,)."""
     reasons: Counter[str]
+    """How many others there are, each under the first rule that it fails."""
     disruption: np.ndarray
+    """See `disruption_labels`, str (N,). Papers that are not eligible are held against the cuts of those that are."""
     percentiles: np.ndarray | None
+    """See `citation_percentile`, float64 (N,); None without fields."""
     last_complete_year: int
 
 
@@ -71,8 +57,6 @@ def graph_labels(
 
     Parameters
     ----------
-    graph : CitationGraph
-    rules : LabelRules
     fields : array-like (N,), optional
         For tertiles and percentiles.
     excluded : sequence of (reason, bool (N,))
@@ -97,22 +81,16 @@ def graph_labels(
 
 @dataclass(frozen=True, eq=False)
 class NoveltyScores:
-    """Where the atypicality of the N papers of a graph stands among the papers of their year.
-
-    Parameters
-    ----------
-    novelty, conventionality : float64 (N,)
-        See `novelty_score` and `conventionality_score`.
-    labels : str (N,)
-        "" where undefined or withheld.
-    withheld : bool (N,)
-        See `sampled_labels`.
-    """
+    """Where the atypicality of the N papers of a graph stands among the papers of their year: arrays (N,)."""
 
     novelty: np.ndarray
+    """float64, see `novelty_score`."""
     conventionality: np.ndarray
+    """float64, see `conventionality_score`."""
     labels: np.ndarray
+    """str, "" where undefined or withheld: see `sampled_labels`."""
     withheld: np.ndarray
+    """bool."""
 
     @classmethod
     def of(cls, result: Atypicality, years: np.ndarray) -> NoveltyScores:
@@ -138,10 +116,9 @@ def novelty_of_dataset(
     -------
     scores : NoveltyScores
     venues : int32 (N,)
-        The venues that the scores were computed from, see `checked_venues`.
+        See `checked_venues`.
     facts : dict
-        For the card: null model, samples and seed, papers with a score, labels that were withheld, and
-        `half_sample_agreement`.
+        For the card.
     """
     venues = checked_venues(graph, venue_ids).astype(np.int32)
     if venues.max(initial=-1) < 1:

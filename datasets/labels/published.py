@@ -21,15 +21,9 @@ FILE = "published.parquet"
 
 @dataclass(frozen=True, eq=False)
 class PublishedScores:
-    """Narrow columns of every record of a source, one row a record.
+    """Narrow columns of the N records of a source, arrays (N,): int64 number of the work, int32 year, float64 scores.
 
-    Parameters
-    ----------
-    paper : int64 (N,)
-        Number of the work.
-    year : int32 (N,)
-    disruption, z10, z_median : float64 (N,)
-        NaN where there is none.
+    A score is NaN where there is none.
     """
 
     paper: np.ndarray
@@ -70,7 +64,7 @@ def recomputed_scores(
     """
     scores, field = PublishedScores.load(folder)
     eligible = field != None  # noqa: E711  (elementwise)
-    novelty, convention = scores.novelty()
+    novelty, conventionality = scores.novelty()
     names = np.where(eligible, field, "").astype(str)
     labels = disruption_labels(scores.disruption, rules, fields=names, years=scores.year, among=eligible)
     cuts = {}
@@ -82,8 +76,8 @@ def recomputed_scores(
         paper: {
             "cd_index": float(scores.disruption[record]),
             "novelty_score": float(novelty[record]),
-            "conventionality_score": float(convention[record]),
-            "novelty_label": novelty_labels(novelty[[record]], convention[[record]])[0] or None,
+            "conventionality_score": float(conventionality[record]),
+            "novelty_label": novelty_labels(novelty[[record]], conventionality[[record]])[0] or None,
             "publication_year": int(scores.year[record]),
             "primary_field": names[record],
             "disruption_label": str(labels[record]),

@@ -1,4 +1,7 @@
-"""Scores and labels from the measures: who is novel, and who is disruptive."""
+"""Scores and labels from the measures: who is novel, and who is disruptive.
+
+Every label is "" where the scores that it follows from are undefined.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +49,6 @@ def novelty_labels(novelty: npt.ArrayLike, conventionality: npt.ArrayLike) -> np
     novelty, conventionality : float array-like (N,)
         From `novelty_score` and `conventionality_score`.
 
-    Returns
-    -------
-    str array (N,)
-        "" where a score is undefined.
-
     Examples
     --------
     >>> novelty_labels([0.9, 0.1, 0.9, float("nan")], [0.1, 0.9, 0.9, 0.5]).tolist()
@@ -64,11 +62,7 @@ def novelty_labels(novelty: npt.ArrayLike, conventionality: npt.ArrayLike) -> np
 def uzzi_labels(z10: npt.ArrayLike, z_median: npt.ArrayLike, years: npt.ArrayLike) -> np.ndarray:
     """The cuts of Uzzi et al.: tail novelty where z10 < 0, conventionality where z_median is above the year's median.
 
-    Returns
-    -------
-    str array (N,)
-        ``novel`` or ``conventional`` where only one of the two holds, ``balanced`` where both or neither do, "" where
-        undefined.
+    ``novel`` or ``conventional`` where only one of the two holds, ``balanced`` where both or neither do.
 
     Examples
     --------
@@ -82,9 +76,10 @@ def uzzi_labels(z10: npt.ArrayLike, z_median: npt.ArrayLike, years: npt.ArrayLik
     low, middle = _pair("z10", z10, "z_median", z_median)
     year = group_numbers(low.size, np.asarray(years))
     undefined = np.isnan(low) | np.isnan(middle)
-    cut = np.array([_median(middle[(year == y) & ~undefined]) for y in range(year.max(initial=-1) + 1)] or [np.nan])
-    with np.errstate(invalid="ignore"):
-        return _by_two(low < 0, middle > cut[year], undefined)
+    cut = np.full(low.size, np.nan)
+    for number in np.unique(year[~undefined]):
+        cut[year == number] = np.median(middle[(year == number) & ~undefined])
+    return _by_two(low < 0, middle > cut, undefined)
 
 
 def sampled_labels(
@@ -106,7 +101,7 @@ def sampled_labels(
     Returns
     -------
     labels : str array (N,)
-        "" where undefined or withheld.
+        "" also where withheld.
     withheld : bool array (N,)
         False where the scores are undefined.
     """
@@ -129,9 +124,7 @@ def sampled_labels(
 def half_sample_agreement(
     result: Atypicality, years: npt.ArrayLike
 ) -> list[tuple[int, int, float | None, float | None]]:
-    """How well two samples of null networks, each half of those that were drawn, agree on the scores of every year.
-
-    Two whole samples agree better than two halves do.
+    """How well two halves of the null networks agree on the scores of every year; two whole samples agree better.
 
     Returns
     -------
@@ -168,17 +161,14 @@ def disruption_labels(
     cd : float array-like (N,)
     rules : LabelRules
         ``scheme="threshold"``: disruptive above ``rules.threshold``, consolidating below its negative, neutral between
-        them (both included). ``"quantile"``: see `tertile_cuts`.
-    fields, years : array-like (N,)
-        For ``quantile``.
-    among : bool (N,), optional
-        For ``quantile``: the papers whose tertiles are taken, which are the eligible ones. None: all.
+        them (both included). ``"quantile"``: see `tertile_cuts`; "" where a field and year has no cuts.
+    fields, years, among
+        For ``quantile``: as in `tertile_cuts`.
 
-    Returns
-    -------
-    str array (N,)
-        "" where CD is undefined, and under ``quantile`` where fewer than ``rules.min_group`` papers of the field and
-        year are compared.
+    Raises
+    ------
+    ValueError
+        ``quantile`` without fields and years.
 
     Examples
     --------
@@ -266,10 +256,6 @@ def _by_two(novel: np.ndarray, conventional: np.ndarray, undefined: np.ndarray) 
     labels = np.full(novel.size, "balanced", LABEL_TYPE)
     labels[novel & ~conventional], labels[conventional & ~novel], labels[undefined] = "novel", "conventional", ""
     return labels
-
-
-def _median(values: np.ndarray) -> float:
-    return float(np.median(values)) if values.size else np.nan
 
 
 def _pair(name_a: str, a: npt.ArrayLike, name_b: str, b: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def label_table(
     rewired: int = 0,
     interval: bool = False,
     engine: str = "local",
-    report: Callable[[str, float], object] = lambda stage, seconds: None,
+    report: Callable[[str, float], object] = lambda step, seconds: None,
 ) -> pa.Table:
     """Labels of every paper of a saved graph, one row a paper in the graph's order.
 
@@ -65,70 +66,42 @@ def label_table(
     report : callable
         Called with the name and the seconds of every step.
 
-    Returns
-    -------
-    pyarrow.Table
-
     Raises
     ------
     FileNotFoundError, ValueError, ImportError
         No graph, bad columns or options, no Ray.
     """
     graph = CitationGraph.load(directory)
-    given = {} if papers is None else _papers(papers, graph)
+    given = {} if papers is None else _columns_of_papers(papers, graph)
     counts = ray_disruption_counts(directory, rules.window) if engine == "ray" else None
+    scores = partial(ray_atypicality, directory) if engine == "ray" else partial(atypicality, graph)
+    novelty = partial(scores, null=null, samples=samples, seed=seed)
     excluded = [("excluded", given["excluded"])] if "excluded" in given else []
     columns: dict[str, Any] = {}
     started = time.perf_counter()
-
-    def add(step: str, **values: Any) -> None:
-        nonlocal started
-        columns.update(values)
+    labels = graph_labels(graph, rules, given.get("field"), excluded=excluded, counts=counts)
+    for step, values in _steps(graph, labels, given, rules.window, novelty, seed, trajectory, rewired, interval):
+        columns |= values
         report(step, time.perf_counter() - started)
         started = time.perf_counter()
-
-    labels = graph_labels(graph, rules, given.get("field"), excluded=excluded, counts=counts)
-    add("CD index", **_disruption_columns(graph, labels))
-    add("CD family", **_variant_columns(graph, rules.window, trajectory))
-    if interval:
-        low, high = cd_interval(labels.counts, seed=seed)
-        add("intervals", cd_low=low, cd_high=high)
-    if rewired:
-        add("rewired graphs", cd_z=rewired_cd(graph, rules.window, samples=rewired, seed=seed).z)
-    beauty, awakening = sleeping_beauty(graph)
-    add("Sleeping Beauty", beauty=beauty, awakening=awakening)
-    if "reference_count" in given:
-        columns["coverage"] = coverage(graph, given["reference_count"])
-    if labels.percentiles is not None:
-        add(
-            "percentiles",
-            field=given["field"],
-            cd_percentile=cd_percentile(labels.cd, given["field"], graph.years, graph.reference_counts),
-            citation_percentile=labels.percentiles,
-            hit_label=hit_labels(labels.percentiles),
-        )
-    if "venue" in given:
-        options: dict[str, Any] = {"null": null, "samples": samples, "seed": seed}
-        venues = given["venue"]
-        if engine == "ray":
-            result = ray_atypicality(directory, venues, **options)
-        else:
-            result = atypicality(graph, venues, **options)
-        add("atypicality", **_novelty_columns(result, graph.years))
-        novelty, new_pairs = first_pairs(graph, venues)
-        add(
-            "commonness and first pairs",
-            commonness_novelty=commonness(graph, venues),
-            first_pair_novelty=novelty,
-            first_pairs=new_pairs,
-        )
     return pa.table(columns)
 
 
-def _disruption_columns(graph: CitationGraph, labels: GraphLabels) -> dict[str, Any]:
+def _steps(
+    graph: CitationGraph,
+    labels: GraphLabels,
+    given: dict[str, np.ndarray],
+    window: int,
+    novelty: Callable[[np.ndarray], Atypicality],
+    seed: int,
+    trajectory: int,
+    rewired: int,
+    interval: bool,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Compute the table step by step: the name of each step and its columns."""
     n_i, n_j, n_k = labels.counts
-    return {
-        "id": np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids,
+    columns: dict[str, Any] = {
+        "id": _ids(graph),
         "year": graph.years,
         "references": graph.reference_counts,
         "citations": graph.citation_counts,
@@ -142,18 +115,30 @@ def _disruption_columns(graph: CitationGraph, labels: GraphLabels) -> dict[str, 
         "eligible": labels.eligible,
         "disruption_label": labels.disruption,
     }
-
-
-def _variant_columns(graph: CitationGraph, window: int, trajectory: int) -> dict[str, np.ndarray]:
-    columns = {"di_5": di_l(graph, 5, window), "dependence": dependence(graph, window)}
-    if trajectory:
-        columns |= {f"cd_{year}": cd for year, cd in enumerate(cd_trajectory(graph, trajectory).T, start=1)}
-    return columns
-
-
-def _novelty_columns(result: Atypicality, years: np.ndarray) -> dict[str, np.ndarray]:
-    scores = NoveltyScores.of(result, years)
-    return {
+    yield "CD index", columns
+    by_year = cd_trajectory(graph, trajectory).T if trajectory else ()
+    family = {f"cd_{year}": cd for year, cd in enumerate(by_year, start=1)}
+    yield "CD family", {"di_5": di_l(graph, 5, window), "dependence": dependence(graph, window), **family}
+    if interval:
+        yield "intervals", dict(zip(("cd_low", "cd_high"), cd_interval(labels.counts, seed=seed), strict=True))
+    if rewired:
+        yield "rewired graphs", {"cd_z": rewired_cd(graph, window, samples=rewired, seed=seed).z}
+    yield "Sleeping Beauty", dict(zip(("beauty", "awakening"), sleeping_beauty(graph), strict=True))
+    if "reference_count" in given:
+        yield "coverage", {"coverage": coverage(graph, given["reference_count"])}
+    if labels.percentiles is not None:
+        columns = {
+            "field": given["field"],
+            "cd_percentile": cd_percentile(labels.cd, given["field"], graph.years, graph.reference_counts),
+            "citation_percentile": labels.percentiles,
+            "hit_label": hit_labels(labels.percentiles),
+        }
+        yield "percentiles", columns
+    if "venue" not in given:
+        return
+    result = novelty(given["venue"])
+    scores = NoveltyScores.of(result, graph.years)
+    columns = {
         "z10": result.z10,
         "z_median": result.z_median,
         "venue_pairs": result.n_pairs,
@@ -163,9 +148,17 @@ def _novelty_columns(result: Atypicality, years: np.ndarray) -> dict[str, np.nda
         "novelty_label": scores.labels,
         "novelty_withheld": scores.withheld,
     }
+    yield "atypicality", columns
+    columns = {"commonness_novelty": commonness(graph, given["venue"])}
+    columns["first_pair_novelty"], columns["first_pairs"] = first_pairs(graph, given["venue"])
+    yield "commonness and first pairs", columns
 
 
-def _papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
+def _ids(graph: CitationGraph) -> np.ndarray:
+    return np.arange(graph.n_papers) if graph.node_ids is None else np.asarray(graph.node_ids)
+
+
+def _columns_of_papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
     """Columns ``venue``, ``field``, ``excluded`` and ``reference_count`` of a file, in the graph's order."""
     table = pq.read_table(path)
     fillers = {"venue": -1, "field": "", "excluded": False, "reference_count": 0}
@@ -173,7 +166,7 @@ def _papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
     if not wanted:
         raise ValueError(f"{path} has none of the columns {', '.join(fillers)}, only {table.column_names}")
     if "id" in table.column_names:
-        ids = np.arange(graph.n_papers) if graph.node_ids is None else graph.node_ids
+        ids = _ids(graph)
         rows = call_function("index_in", [pa.array(ids)], SetLookupOptions(table["id"].combine_chunks()))
         if rows.null_count:
             missing = ids[int(np.argmax(np.asarray(rows.is_null())))].item()
