@@ -169,7 +169,7 @@ def cd_interval(
 
     References
     ----------
-    Efron (1979), "Bootstrap methods: another at the jackknife", Annals of Statistics 7(1).
+    Efron (1979), "Bootstrap methods: another look at the jackknife", Annals of Statistics 7(1).
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
