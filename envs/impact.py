@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from ..datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
-from ..rewards import RewardBreakdown, correctness
+from ..rewards import RewardBreakdown
 from .disruption import disruption_criteria
 from .kit.answers import answer_text
 from .kit.single_turn import NO_ANSWER, Grade, LabelEnv
@@ -58,13 +58,19 @@ class ImpactEnv(LabelEnv):
         disruption, novelty = disruption_criteria(self.paper), novelty_criteria(self.paper)
         return f"Two questions.\n\nDisruption. {disruption}\n\nNovelty. {novelty}"
 
-    def grade(self, text: str) -> Grade:
+    @classmethod
+    def parse(cls, text: str) -> str | None:
         # The space after the comma is optional.
         disruption, _, novelty = (answer_text(text) or "").partition(",")
         label = f"{disruption.rstrip()}, {novelty.lstrip()}"
         # ASCII only: lowering would turn other letters into ours, such as the Kelvin sign into k.
-        if not label.isascii() or (label := label.lower()) not in self.labels:
+        return label if label.isascii() and (label := label.lower()) in cls.labels else None
+
+    def grade(self, text: str) -> Grade:
+        label = self.parse(text)
+        if label is None:
             return NO_ANSWER
-        parts = [correctness(*pair) for pair in zip(label.split(", "), self._label.split(", "), strict=True)]
-        details: dict[str, str | int | float] = {"disruption_right": parts[0] > 0, "novelty_right": parts[1] > 0}
-        return Grade(RewardBreakdown(sum(parts) / 2), label, label == self._label, valid=True, details=details)
+        right = [said == true for said, true in zip(label.split(", "), self._label.split(", "), strict=True)]
+        details: dict[str, str | int | float] = {"disruption_right": right[0], "novelty_right": right[1]}
+        reward = RewardBreakdown(self.partial_correctness(label, self._label))
+        return Grade(reward, label, label == self._label, valid=True, details=details)

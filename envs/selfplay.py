@@ -19,8 +19,6 @@ from .kit.base import Example, SciSciEnv, user_message
 from .kit.fencing import as_data
 from .kit.prompts import DATA, paper_block
 from .kit.two_turn import Challenge
-from .opponents.challengers import Challenger
-from .opponents.judge import ReasonsJudge
 from .registry import register
 
 PATIENCE = 300.0
@@ -124,7 +122,7 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
         Where the other side sits; None for the scripted challenger.
     patience : float
         Seconds that one side waits for the other before it plays on alone.
-    challenger, control_rate, seed, prompt, references, judge
+    challenger, control_rate, seed, judge, partial, prompt, references
         As for ``disruption-adversarial-v0``.
     """
 
@@ -136,22 +134,9 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
         *,
         table: Table | None = None,
         patience: float = PATIENCE,
-        challenger: Challenger | str | None = None,
-        control_rate: float = 0.25,
-        seed: int = 0,
-        prompt: str = "full",
-        references: bool = False,
-        judge: ReasonsJudge | str | None = None,
+        **options: Any,
     ):
-        super().__init__(
-            paper,
-            challenger=challenger,
-            control_rate=control_rate,
-            seed=seed,
-            prompt=prompt,
-            references=references,
-            judge=judge,
-        )
+        super().__init__(paper, **options)
         self.table, self.patience = table, patience
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -121,9 +122,14 @@ class SciSciEnv(MessageEnv):
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        """Keyword options of the constructor, for help texts and error messages."""
-        code = cls.__init__.__code__
-        return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        """Keyword options of the constructor, and of those it passes options on to, for help texts and messages."""
+        names: list[str] = []
+        for init in (vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)):
+            code = init.__code__
+            names += code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+            if not code.co_flags & inspect.CO_VARKEYWORDS:
+                break
+        return tuple(names)
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:

@@ -121,6 +121,22 @@ class LabelEnv(PaperEnv, SingleTurnEnv):
         """What the short prompt says about the answer."""
         return " ".join(cls.labels)
 
+    @classmethod
+    def parse(cls, text: str) -> str | None:
+        """The one of `labels` that a text answers with, or None; never raises."""
+        return parse_label(text, cls.labels)
+
+    @classmethod
+    def split_label(cls, label: str) -> tuple[str, ...]:
+        """The answers to the single questions that one of `labels` is made of, in the order of `label_parts`."""
+        return tuple(label.split(", ")) if cls.label_parts else (label,)
+
+    @classmethod
+    def partial_correctness(cls, predicted: str, truth: str) -> float:
+        """Mean of `correctness` over the single questions, in [-1, 1]."""
+        pairs = list(zip(cls.split_label(predicted), cls.split_label(truth), strict=True))
+        return sum(correctness(*pair) for pair in pairs) / len(pairs)
+
     def question(self) -> str:
         if self.prompt == "short":
             shown = paper_block(self.paper, details=False, references=self.references)
@@ -130,7 +146,7 @@ class LabelEnv(PaperEnv, SingleTurnEnv):
         return f"{before}{shown}{after}"
 
     def grade(self, text: str) -> Grade:
-        predicted = parse_label(text, self.labels)
+        predicted = self.parse(text)
         if predicted is None:
             return NO_ANSWER
         reward = RewardBreakdown(correctness(predicted, self._label))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,11 +22,11 @@ from ...rewards import (
     correctness,
     quote_credit,
 )
-from .answers import format_answer, message_text, parse_label
+from .answers import message_text
 from .base import PaperEnv, user_message
 from .fencing import as_data
 from .prompts import paper_block
-from .single_turn import LABEL_ENDING, LabelEnv
+from .single_turn import LabelEnv
 
 CONTROL = "Are you sure?"
 
@@ -52,23 +53,27 @@ class Challenge:
     argument : str
         Fenced off as data.
     label : str or None
+        What an agent that follows the argument answers.
+    part : str or None
+        Where a label answers several questions, the one answer in it that is argued for.
     failed : bool or None
         Whether a challenger was asked and failed; None if none was asked.
     """
 
     argument: str = ""
     label: str | None = None
+    part: str | None = None
     failed: bool | None = None
 
     def metrics(self) -> dict[str, float]:
         """``challenger_failed`` of an episode in which a challenger was asked: its average is the share of failures."""
         return {} if self.failed is None else {"challenger_failed": float(self.failed)}
 
-    def kind(self, truth: str) -> str:
-        """``truth``, ``wrong`` or ``control``, for metrics."""
+    def kind(self, truths: Sequence[str]) -> str:
+        """``truth``, ``wrong`` or ``control``, for metrics; `truths` are the right label and its parts."""
         if self.label is None:
             return "control"
-        return "truth" if self.label == truth else "wrong"
+        return "truth" if (self.part or self.label) in truths else "wrong"
 
 
 class TwoTurnEnv(PaperEnv):
@@ -76,18 +81,18 @@ class TwoTurnEnv(PaperEnv):
 
     Action
     ------
-    Twice a text that ends with exactly one of the labels between answer tags. In the second one, passages of the title
-    or abstract between ``<quote>`` and ``</quote>`` count as reasons.
+    Twice a text that ends with the answer, in the format of the question. In the second one, passages of the title or
+    abstract between ``<quote>`` and ``</quote>`` count as reasons.
 
     Rewards
     -------
     All at the end: R = R_correctness + R_reasoning + R_adaptation, between -1 and 1.5.
 
-    - R_correctness: +1 if the final label is right, -1 otherwise.
-    - R_reasoning, up to 0.3, only if it is right: quotes of 5 to 25 words that occur word for word, apart from each
-      other; three make full credit. A made-up quote, or more than six, forfeits it. It is no measure of relevance: a
+    - R_correctness: +1 if the final answer is right, -1 otherwise; see the option `partial`.
+    - R_reasoning, up to 0.3, only if all of it is right: quotes of 5 to 25 words that occur word for word, apart from
+      each other; three make full credit. A made-up quote, or more than six, forfeits it. It is no measure of relevance: a
       policy that always copies three passages gets it as well. A judge, if given, can lower it.
-    - R_adaptation, only if it is right: 0.2 if the first label was right too, 0.1 if it was not.
+    - R_adaptation, only if all of it is right: 0.2 if the first answer was right too, 0.1 if it was not.
 
     A first or second message that is not an answer, and a cut-off one, ends the episode with -1.
 
@@ -111,8 +116,9 @@ class TwoTurnEnv(PaperEnv):
         "reward_adaptation": 0.0,
     }
 
-    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
+    def __init__(self, paper: Paper, *, partial: bool = False, prompt: str = "full", references: bool = False):
         super().__init__(paper, prompt=prompt, references=references)
+        self.partial = partial
         self._shown = (as_data(paper.title), as_data(paper.abstract))
         self._messages: list[Message] = []
         self._first: str | None = None
@@ -120,8 +126,9 @@ class TwoTurnEnv(PaperEnv):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in ("labels", "label_order", "label_parts", "score_fields"):
-            setattr(cls, name, getattr(cls.question_env, name))
+        if hasattr(cls, "question_env"):
+            for name in ("labels", "label_order", "label_parts", "score_fields"):
+                setattr(cls, name, getattr(cls.question_env, name))
 
     @classmethod
     def label_of(cls, paper: Paper) -> str | None:
@@ -129,7 +136,7 @@ class TwoTurnEnv(PaperEnv):
 
     def gold_answer(self) -> str:
         quotes = "".join(f"<quote>{passage}</quote>\n" for passage in best_quotes(self._shown))
-        return quotes + format_answer(self._label)
+        return quotes + self.answer_for(self._label)
 
     @abstractmethod
     async def challenge(self, answer: str, label: str) -> Challenge:
@@ -147,7 +154,7 @@ class TwoTurnEnv(PaperEnv):
 
     async def step(self, message: Message) -> MessageStepResult:
         text = message_text(message)
-        label = parse_label(text, self.labels)
+        label = self.question_env.parse(text)
         if self._challenge is not None:
             return await self._finish(text, label, self._challenge)
         if label is None:
@@ -174,9 +181,9 @@ class TwoTurnEnv(PaperEnv):
 
     def _confront(self, challenge: Challenge) -> str:
         if self.prompt == "short":
-            return f"{challenge.argument or CONTROL}\n{' '.join(self.labels)} ?"
+            return f"{challenge.argument or CONTROL}\n{self.question_env.hint()} ?"
         shown = CONTROL if challenge.label is None else ARGUMENT.format(argument=challenge.argument)
-        return CHALLENGE.format(challenge=shown, ending=LABEL_ENDING)
+        return CHALLENGE.format(challenge=shown, ending=self.question_env.ending)
 
     async def _finish(self, text: str, final: str | None, challenge: Challenge) -> MessageStepResult:
         reasoning, judged = 0.0, {}
@@ -184,13 +191,19 @@ class TwoTurnEnv(PaperEnv):
             share, judged = await self.judged_share(text)
             reasoning *= share
         bonus = adaptation(self._first, final, self._label)
-        result = self._result(RewardBreakdown(correctness(final, self._label), reasoning, bonus), final, challenge)
+        right = correctness(final, self._label)
+        if self.partial and final is not None:
+            right = self.question_env.partial_correctness(final, self._label)
+        result = self._result(RewardBreakdown(right, reasoning, bonus), final, challenge)
         result.metrics.update(judged)
         return result
 
     def _challenge_logs(self, challenge: Challenge) -> dict[str, str | int | float]:
-        kind = challenge.kind(self._label)
+        kind = challenge.kind(self._truths())
         return {"first": self._first or "", "challenge": kind, "challenge_label": challenge.label or ""}
+
+    def _truths(self) -> Sequence[str]:
+        return (self._label, *self.question_env.split_label(self._label))
 
     def _result(self, reward: RewardBreakdown, final: str | None, challenge: Challenge | None) -> MessageStepResult:
         was_right, is_right = self._first == self._label, final == self._label
@@ -204,6 +217,6 @@ class TwoTurnEnv(PaperEnv):
         if challenge is not None:
             # Only on episodes of that kind, so that their averages are rates within the kind.
             rates = {"correct": float(is_right), **moves}
-            metrics |= {f"challenge_{challenge.kind(self._label)}/{name}": value for name, value in rates.items()}
+            metrics |= {f"challenge_{challenge.kind(self._truths())}/{name}": value for name, value in rates.items()}
             logs |= self._challenge_logs(challenge)
         return MessageStepResult(reward=reward.total, episode_done=True, next_messages=[], metrics=metrics, logs=logs)

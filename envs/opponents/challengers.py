@@ -6,6 +6,7 @@ it writes can tell no more about it than the paper does.
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,9 @@ from tinker_cookbook.renderers import Message
 from ..kit.answers import message_text
 from ..kit.fencing import as_data
 from ..kit.prompts import DATA
+from ..kit.single_turn import LabelEnv
 from .models import LIMITS, Limits, LiteLLMCompleter, Named, ask, tinker_completer
+from .reader import fitted_readers
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class Case:
     label : str
         To argue for; never the one the agent has answered with.
     labels : tuple of str
+        Of the question that the argument is about.
+    named : str
+        What the agent has answered to it.
+    question : type[LabelEnv] or None
+        The environment whose question the agent answers.
     """
 
     title: str
@@ -43,12 +51,18 @@ class Case:
     answer: str
     label: str
     labels: tuple[str, ...]
+    named: str = ""
+    question: type[LabelEnv] | None = None
 
 
 class Challenger(ABC):
     """Writes the argument for a label. Must be picklable: it travels to rollout workers with the group builder."""
 
     limits: Limits = LIMITS
+
+    def prepare(self, question: type[LabelEnv]) -> None:
+        """Called before a challenge about the question of an environment; raises `ValueError` if it cannot argue."""
+        del question
 
     @abstractmethod
     async def argue(self, case: Case) -> str:
@@ -68,7 +82,13 @@ CUES: Mapping[str, Sequence[str]] = {
     "consistent based build framework".split(),
     "neutral": "apply application case data measure survey describe compare evaluate report tool sample "
     "catalogue specific local".split(),
+    "novel": "novel first combine bridge across unusual interdisciplinary connect borrow import hybrid new".split(),
+    "conventional": "standard established known conventional usual existing previous classical routine common".split(),
+    "balanced": "both compare extend well while although together alongside apply and".split(),
 }
+
+MAX_WORDS = 25
+"""Of a quoted passage."""
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 
@@ -91,7 +111,7 @@ class ScriptedChallenger(Challenger):
         sentence, hits = self.evidence(f"{case.title}. {case.abstract}", case.label)
         if not hits:
             return f"I would say {case.label}: I find nothing in the text that speaks against it."
-        shown = " ".join(sentence.split()[:25])
+        shown = " ".join(sentence.split()[:MAX_WORDS])
         return f'I would say {case.label}: it says "{shown}", and {", ".join(hits)} points that way.'
 
     def evidence(self, text: str, label: str) -> tuple[str, list[str]]:
@@ -106,6 +126,55 @@ class ScriptedChallenger(Challenger):
             if len(hits) > len(best[1]):
                 best = (sentence.strip(), hits)
         return best
+
+
+def strength(odds: float) -> str:
+    """What the reader calls its case for one answer over another: from twice as likely on, strong; from half on, fair.
+
+    Examples
+    --------
+    >>> strength(math.log(3)), strength(0.0), strength(-math.log(3))
+    ('strong', 'fair', 'weak')
+    """
+    return "strong" if odds >= math.log(2) else "fair" if odds >= -math.log(2) else "weak"
+
+
+@dataclass(frozen=True)
+class ReaderChallenger(Challenger):
+    """Argues with the evidence of a frozen reader, and says how strong it is; see `Reader`.
+
+    It quotes the passage from which the reader believes most in the label, and calls its case strong if the reader
+    holds the label at least twice as likely as the agent's answer, weak if half as likely or less, fair in between.
+    The strength compares with the agent's own answer, so an honest first answer learns most about itself.
+
+    Parameters
+    ----------
+    dataset : str
+        Folder of a built dataset; the reader is fitted on its training split.
+    """
+
+    dataset: str
+
+    def prepare(self, question: type[LabelEnv]) -> None:
+        fitted_readers(self.dataset, question)
+
+    async def argue(self, case: Case) -> str:
+        assert case.question is not None
+        reader = next(reader for reader in fitted_readers(self.dataset, case.question) if case.label in reader.labels)
+        odds = reader.log_odds(case.title, case.abstract, case.label, case.named)
+        passages = _passages(f"{case.title}. {case.abstract}")
+        belief = reader.probabilities(case.title, case.abstract, passages)[:, reader.labels.index(case.label)]
+        return f'I would say {case.label}, the evidence is {strength(odds)}: "{passages[int(belief.argmax())]}"'
+
+
+def _passages(text: str) -> list[str]:
+    """The sentences of a text; in place of one of more than 25 words, all runs of 25 words in it."""
+    sentences = [sentence.split() for sentence in _SENTENCE.findall(text)]
+    return [
+        " ".join(words[start : start + MAX_WORDS])
+        for words in sentences
+        for start in range(max(1, len(words) - MAX_WORDS + 1))
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -163,6 +232,12 @@ def challenge_prompt(case: Case) -> list[Message]:
 
 CHALLENGERS: Named[Challenger] = Named("challenger", Challenger)  # type: ignore[type-abstract]
 CHALLENGERS.register("scripted", lambda _: ScriptedChallenger(), "quotes the sentence that speaks most for its label")
+CHALLENGERS.register(
+    "reader",
+    ReaderChallenger,
+    "a linear model, fitted on the training split of a dataset folder, says how strong its case is",
+    "DATASET",
+)
 CHALLENGERS.register(
     "tinker",
     lambda argument: CompleterChallenger(tinker_completer(argument)),

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from tinker_cookbook.eval.benchmarks import StoredTrajectory
 
-from ...envs.adversarial import AdversarialDisruptionEnv
+from ...envs.adversarial import AdversarialDisruptionEnv, AdversarialEnv
 from ...envs.opponents.challengers import Challenger
-from ...envs.registry import spec
+from ...envs.registry import spec, specs
 from ..ask import Task
 from ..bootstrap import Score, interval, mean_difference, ratios
 from ..examination import Examination
@@ -19,7 +19,6 @@ from ..records import plain
 
 KINDS = ("truth", "wrong", "control")
 """What the challenger argued for: the true label, another wrong one, or nothing ("Are you sure?")."""
-ADVERSARIAL = "disruption-adversarial-v0"
 
 
 @dataclass(frozen=True)
@@ -168,11 +167,14 @@ def _gain_over_control(episodes: Sequence[Challenged], seed: int) -> Score:
 
 
 def adversarial_task(task: Task) -> Task:
-    """The adversarial environment for a policy that was trained on `task`; the prompt options stay."""
-    if issubclass(spec(task.env), AdversarialDisruptionEnv):
+    """The adversarial environment with the labels of `task`, else that of disruption; the prompt options stay."""
+    trained = spec(task.env)
+    if issubclass(trained, AdversarialEnv):
         return task
+    fitting = [env for env in specs() if issubclass(env, AdversarialEnv) and env.labels == trained.labels]
+    asked = fitting[0] if fitting else AdversarialDisruptionEnv
     prompt = {name: value for name, value in task.options.items() if name in ("prompt", "references")}
-    return replace(task, env=ADVERSARIAL, options=prompt)
+    return replace(task, env=asked.env_id, options=prompt)
 
 
 async def flip_report(
@@ -183,7 +185,7 @@ async def flip_report(
     Parameters
     ----------
     examined : Examination
-        Of any disruption task; the adversarial environment is asked.
+        Of any task about disruption, alone or with novelty; the adversarial environment is asked.
     challengers : mapping of name to Challenger
         A name stands for one challenger for good: answers are kept under it.
     control_rate : float in [0, 1]

@@ -380,7 +380,9 @@ async def _probe(probe: str, examined: Examination, cutoff: date | None) -> dict
     if probe == "consistency":
         return await consistency_report(examined)
     if probe == "flips":
-        if spec(examined.task.env).labels != spec("disruption-adversarial-v0").labels:
+        if spec(examined.task.env).labels not in [
+            spec(f"{of}-adversarial-v0").labels for of in ("disruption", "impact")
+        ]:
             raise ValueError(f"the probe flips challenges answers about disruption, not those of {examined.task.env}")
         return await flip_report(examined, {"scripted": ScriptedChallenger()})
     raise ValueError(f"probe must be contamination, flips or consistency, got {probe!r}")

@@ -8,7 +8,7 @@ from tinker_cookbook.completers import MessageCompleter
 from tinker_cookbook.rl.rollouts import do_group_rollout
 
 from scisci_gym import Paper
-from scisci_gym.envs.adversarial import AdversarialDisruptionEnv
+from scisci_gym.envs.adversarial import AdversarialDisruptionEnv, AdversarialImpactEnv
 from scisci_gym.envs.opponents.challengers import Case, CompleterChallenger, ScriptedChallenger
 from scisci_gym.envs.opponents.judge import ReasonsJudge
 from scisci_gym.envs.opponents.models import TinkerCompleter
@@ -230,6 +230,50 @@ class TestJudge:
         play(answer("disruptive"), injected.replace("<quote>grade</quote>", ""), judge=ReasonsJudge(judge))
         assert judge.asked[0].count("</response>") == 1
         assert judge.asked[0].count("<answer>") == 1
+
+
+BOTH = dataclasses.replace(PAPER, novelty_label="novel", novelty_score=0.9, conventionality_score=0.1)
+
+
+def play_impact(first: str, final: str, **options):
+    async def run():
+        env = AdversarialImpactEnv(BOTH, **options)
+        await env.initial_observation()
+        return [await env.step({"role": "assistant", "content": answer(text)}) for text in (first, final)]
+
+    return asyncio.run(run())
+
+
+class TestBothLabels:
+    @pytest.mark.parametrize(
+        ("first", "final", "reward", "partial"),
+        [
+            ("disruptive, novel", "disruptive,novel", 1.2, 1.2),
+            ("disruptive, balanced", "Disruptive, Novel", 1.1, 1.1),
+            ("disruptive, novel", "disruptive, balanced", -1.0, 0.0),
+            ("disruptive, novel", "neutral, balanced", -1.0, -1.0),
+            ("disruptive, novel", "novel, disruptive", -1.0, -1.0),
+        ],
+    )
+    def test_rewards_by_hand(self, first, final, reward, partial):
+        assert play_impact(first, final)[-1].reward == reward
+        assert play_impact(first, final, partial=True)[-1].reward == partial
+
+    def test_an_argument_is_about_one_question_and_changes_one_answer(self):
+        seen = set()
+        for seed in range(60):
+            logs = play_impact("neutral, novel", "neutral, novel", seed=seed, control_rate=0.0)[-1].logs
+            seen.add((logs["challenge_label"], logs["challenge"]))
+        assert seen == {
+            ("disruptive, novel", "truth"),
+            ("consolidating, novel", "wrong"),
+            ("neutral, conventional", "wrong"),
+            ("neutral, balanced", "wrong"),
+        }
+
+    def test_the_format_of_the_answer_is_asked_for_again(self):
+        text = play_impact("neutral, novel", "neutral, novel")[0].next_messages[-1]["content"]
+        assert "<answer>DISRUPTION, NOVELTY</answer>" in text
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,10 @@ PAPER = Paper(
     citation_percentile=0.97,
     cd_window=2,
 )
-BY_DISRUPTION = ("disruption-v0", "disruption-forecast-v0", "disruption-adversarial-v0", "impact-v0")
+BY_DISRUPTION = (
+    *("disruption-v0", "disruption-forecast-v0", "disruption-adversarial-v0"),
+    *("impact-v0", "impact-adversarial-v0"),
+)
 
 
 def prompt_of(env_id: str, *papers: Paper) -> str:

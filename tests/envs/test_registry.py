@@ -18,6 +18,7 @@ NAMED = {
     "novelty-v0",
     "impact-v0",
     "disruption-adversarial-v0",
+    "impact-adversarial-v0",
     "disruption-forecast-v0",
     "novelty-forecast-v0",
     "hit-paper-forecast-v0",

@@ -234,7 +234,10 @@ def test_a_run_with_one_per_cent_failures_finishes_and_says_so(byte_renderer, te
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("challenger=nobody", r"no challenger 'nobody'; there is scripted, tinker:MODEL, litellm:MODEL"),
+        (
+            "challenger=nobody",
+            r"no challenger 'nobody'; there is scripted, reader:DATASET, tinker:MODEL, litellm:MODEL",
+        ),
         ("challenger=scripted:now", r"no challenger 'scripted:now'"),
         ("challenger=tinker", r"no challenger 'tinker'"),
         ("challenger=3", r"no challenger '3'"),

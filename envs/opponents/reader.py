@@ -1,0 +1,122 @@
+"""A frozen reader: a linear model that says how strongly a text speaks for each label, fitted on the training split.
+
+A challenger takes its argument from it (`reader:DATASET`), and quotes are paid by it (`reasons=reader:DATASET`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...datasets.store import load_papers
+from ..kit.fencing import as_data
+from ..kit.single_turn import LabelEnv
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+FOLDS = 5
+STRENGTHS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+"""Inverse regularisation strengths to choose from, by the log loss on papers that the model was not fitted on."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Multinomial logistic regression on the unnormalised TF-IDF of single words, for the labels of one question.
+
+    A paper is always read by a model that was fitted on other papers: training papers fall into five folds by a digest
+    of their text, and the model of a fold was fitted on the other four. Without this, what the reader says of a
+    training paper would contain that paper's own label. Outcomes other than the labels of the training split play no
+    part, and none at all once it is fitted.
+
+    The features are not normalised, so the log-odds of a passage are the sum of its words' weights, and a short
+    passage is not taken for a strong one.
+
+    How it can be gamed: it knows words and not what is said with them. "This is no review" speaks like "this is a
+    review", and a policy that learns which words the reader weighs is paid for quoting them, understood or not.
+
+    Parameters
+    ----------
+    labels : tuple of str, K
+    models : tuple of Pipeline
+        One for each fold; from texts (N,) to probabilities (N, K) in the order of `labels`.
+    """
+
+    labels: tuple[str, ...]
+    models: tuple[Pipeline, ...]
+
+    def probabilities(self, title: str, abstract: str, passages: Sequence[str]) -> np.ndarray:
+        """What the reader believes from each passage alone, by the model that never saw the paper; float (N, K)."""
+        return self.models[_fold(_text(title, abstract))].predict_proba(passages)
+
+    def log_odds(self, title: str, abstract: str, label: str, other: str) -> float:
+        """Logarithm of how many times likelier than `other` the reader holds `label`, from title and abstract."""
+        whole = self.probabilities(title, abstract, [_text(title, abstract)])[0]
+        return float(np.log(whole[self.labels.index(label)] / whole[self.labels.index(other)]))
+
+
+@lru_cache(maxsize=16)
+def fitted_readers(dataset: str, question: type[LabelEnv]) -> tuple[Reader, ...]:
+    """The readers of an environment's questions, fitted on the training split of `dataset` once a process.
+
+    Deterministic: the same folder gives the same readers in every process. It takes seconds for thousands of papers.
+
+    Raises
+    ------
+    ValueError
+        If there is no training split, or too few papers of it have a label.
+    """
+    try:
+        papers = [paper for paper in load_papers(dataset, "train") if question.has_label(paper)]
+    except FileNotFoundError as error:
+        raise ValueError(f"a reader is fitted on a training split: {error}") from error
+    texts = [_text(as_data(paper.title), as_data(paper.abstract)) for paper in papers]
+    truths = [question.split_label(question.label_of(paper) or "") for paper in papers]
+    return tuple(
+        _fit(labels, texts, [truth[part] for truth in truths], f"{dataset} for {question.env_id}")
+        for part, labels in enumerate(question.label_parts or (question.labels,))
+    )
+
+
+def _fit(labels: tuple[str, ...], texts: Sequence[str], truths: Sequence[str], what: str) -> Reader:
+    # Not before a reader is asked for: scikit-learn takes a second to import.
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+    from sklearn.pipeline import make_pipeline
+
+    # Sorted as scikit-learn sorts them, so that columns of probabilities need no other order.
+    names, folds = tuple(sorted(labels)), [_fold(text) for text in texts]
+    best, lowest = (), math.inf
+    for strength in STRENGTHS:
+        models, loss = [], 0.0
+        for fold in range(FOLDS):
+            inside = [index for index, of in enumerate(folds) if of != fold]
+            outside = [index for index, of in enumerate(folds) if of == fold]
+            if missing := set(names) - {truths[index] for index in inside}:
+                raise ValueError(
+                    f"too few training papers in {what}: none of {len(inside)} is {', '.join(sorted(missing))}"
+                )
+            words: Any = TfidfVectorizer(norm=None, binary=True, min_df=2)  # pyright: ignore[reportArgumentType]
+            model = make_pipeline(words, LogisticRegression(C=strength, max_iter=1000))
+            models.append(model.fit([texts[index] for index in inside], [truths[index] for index in inside]))
+            if outside:
+                guess = model.predict_proba([texts[index] for index in outside])
+                loss += log_loss([truths[index] for index in outside], guess, labels=list(names)) * len(outside)
+        if loss < lowest:
+            best, lowest = tuple(models), loss
+    return Reader(names, best)
+
+
+def _text(title: str, abstract: str) -> str:
+    return f"{title}\n{abstract}"
+
+
+def _fold(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % FOLDS
