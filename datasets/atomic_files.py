@@ -10,7 +10,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def _lives(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
@@ -127,28 +127,19 @@ def drop_torn_lines(path: str | Path, keep: Callable[[Any], bool] = lambda value
     """Remove from a file of JSON lines what a killed writer left behind, before the file is read or appended to.
 
     These are a last line without its end, which would swallow the line that is appended to it, lines that are not JSON,
-    and values that `keep` does not want. A file without any is not touched; another one is replaced atomically.
-
-    Returns
-    -------
-    int
-        Lines that were dropped; 0 where there is no file.
+    and values that `keep` does not want. A file without any is not touched; another one is replaced atomically. Returns
+    the number of lines that were dropped; 0 where there is no file.
     """
     path = Path(path)
-    if not path.is_file():
-        return 0
-    lines = path.read_bytes().splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith(b"\n") and _is_wanted(line, keep)]
+    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+    whole = []
+    for line in lines:
+        with suppress(ValueError):
+            if line.endswith(b"\n") and keep(json.loads(line)):
+                whole.append(line)
     if len(whole) < len(lines):
         write_text_atomically(path, b"".join(whole).decode())
     return len(lines) - len(whole)
-
-
-def _is_wanted(line: bytes, keep: Callable[[Any], bool]) -> bool:
-    try:
-        return keep(json.loads(line))
-    except ValueError:
-        return False
 
 
 # POSIX record locks (`lockf`) belong to a process: the system lets go of them when it dies, and a forked worker that
@@ -173,10 +164,7 @@ _CLAIMS: dict[Path, tuple[int, int]] = {}
 def claimed(path: str | Path, refusal: str) -> Iterator[None]:
     """Hold the lock file at `path` while the block runs. A thread that holds it already may claim it again.
 
-    Raises
-    ------
-    FolderInUse
-        With the text `refusal`, if another process or thread holds it.
+    Raises `FolderInUse`, with the text `refusal`, if another process or thread holds it.
     """
     path, me = Path(path).resolve(), (os.getpid(), threading.get_ident())
     if _CLAIMS.get(path) == me:

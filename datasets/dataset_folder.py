@@ -27,20 +27,13 @@ UNFINISHED, LOCK = ".scisci-gym-unfinished", ".scisci-gym-lock"
 
 @contextmanager
 def dataset_folder(out: Path, inputs: Iterable[Path] = ()) -> Iterator[None]:
-    """Hold a folder for one build while the block runs; nothing is written where that is refused.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of the dataset; made if it is not there.
-    inputs : iterable of Path
-        What the build reads.
+    """Hold the folder `out`, which is made if it is not there, for one build while the block runs.
 
     Raises
     ------
     BadInput
-        If `out` is a file, an input is in `out` or `out` in an input (through links too), or a file that no build
-        wrote stands where the dataset would.
+        If `out` is a file, one of the `inputs` that the build reads is in `out` or `out` in it (through links too), or
+        a file that no build wrote stands where the dataset would. Nothing has been written then.
     FolderInUse
         If another build holds the folder.
     """
@@ -66,10 +59,7 @@ def refuse_overlap(out: Path, inputs: Iterable[Path]) -> None:
 def refuse_foreign(out: Path, mark: str, besides: Iterable[str] = ()) -> None:
     """Raise `BadInput` if a folder holds something, but not the file `mark` that a command leaves in its own.
 
-    Parameters
-    ----------
-    besides : iterable of str
-        Names that may be there before the mark is.
+    Names in `besides` may be there before the mark is.
     """
     if (out / mark).is_file() or not out.is_dir():
         return
@@ -89,10 +79,7 @@ def set_aside(out: Path) -> Path:
 def owned_files(out: Path) -> list[Path]:
     """Files of an earlier dataset, or of the start of one, in the places that a dataset takes.
 
-    Raises
-    ------
-    BadInput
-        If another file stands there.
+    Raises `BadInput` if another file stands there.
     """
     files = [path for path in _files(out) if not is_unfinished(path)]
     cut_off, listed = (out / UNFINISHED).is_file(), _listed(out)
@@ -117,11 +104,14 @@ def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
     for path in owned:
         if path.relative_to(out).parts[0] not in keep:
             path.unlink(missing_ok=True)
-    for folder in [out, *(path for name in PLACES if name not in keep for path in _folders(out / name))]:
-        remove_unfinished(folder)
-        if folder != out:
-            with suppress(OSError):
-                folder.rmdir()
+    remove_unfinished(out)
+    for place in [out / name for name in PLACES if name not in keep]:
+        if place.is_dir() and not place.is_symlink():
+            # The deepest first, so that a folder is empty when it is its turn.
+            for folder in [*sorted((path for path in place.rglob("*") if path.is_dir()), reverse=True), place]:
+                remove_unfinished(folder)
+                with suppress(OSError):
+                    folder.rmdir()
 
 
 def dataset_files(out: Path) -> list[str]:
@@ -141,16 +131,8 @@ def _files(out: Path) -> list[Path]:
     return [path for path in [*paths, *below] if path.is_symlink() or path.is_file()]
 
 
-def _folders(place: Path) -> list[Path]:
-    """A folder and those below it, the deepest first."""
-    if not place.is_dir() or place.is_symlink():
-        return []
-    return [*sorted((path for path in place.rglob("*") if path.is_dir()), reverse=True), place]
-
-
 def _listed(out: Path) -> set[str]:
     try:
-        files = json.loads((out / "card.json").read_bytes())["files"]
-        return {name for name in files if isinstance(name, str)}
+        return {name for name in json.loads((out / "card.json").read_bytes())["files"] if isinstance(name, str)}
     except (OSError, ValueError, KeyError, TypeError):
         return set()

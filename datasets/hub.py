@@ -14,10 +14,10 @@ UPLOADED = ("README.md", "card.json", "data/*.parquet")
 
 
 def push(folder: Path, repo: str, *, private: bool = True) -> str:
-    """Upload a built dataset with its card, and return the hub's address of the commit.
+    """Upload a built dataset with its card to the repository ``OWNER/NAME``; the hub's address of the commit.
 
-    The repository ``OWNER/NAME`` is created where it does not exist. The token is the one that Hugging Face keeps
-    (``HF_TOKEN``). Raises `ValueError` where the hub refuses.
+    The repository is created where it does not exist. The token is the one that Hugging Face keeps (``HF_TOKEN``).
+    Raises `ValueError` where the hub refuses.
     """
     load_card(folder)
     api = HfApi()

@@ -41,10 +41,10 @@ def thread_count(threads: int | None = None) -> int:
     ValueError
         When it is not a positive integer.
     """
+    given = os.environ.get("SCISCI_GYM_THREADS", "").strip()
+    if threads is None and not given:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if threads is None:
-        given = os.environ.get("SCISCI_GYM_THREADS", "").strip()
-        if not given:
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if not given.isdigit() or int(given) < 1:
             raise ValueError(f"SCISCI_GYM_THREADS must be a positive integer, got {given!r}")
         return int(given)
@@ -53,11 +53,7 @@ def thread_count(threads: int | None = None) -> int:
     return int(threads)
 
 
-def run_chunks(
-    work: Callable[..., object],
-    chunks: Iterable[tuple[Any, ...]],
-    threads: int | None = None,
-) -> None:
+def run_chunks(work: Callable[..., object], chunks: Iterable[tuple[Any, ...]], threads: int | None = None) -> None:
     """Call ``work(*chunk)`` for every chunk, as many at a time as there are threads; see `thread_count`.
 
     An exception in `work`, which usually is a kernel, stops the run and is raised here.

@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich import progress
 from rich.text import Text
 
 
-class _WorksPerSecond(ProgressColumn):
-    def render(self, task: Task) -> Text:
+class _WorksPerSecond(progress.ProgressColumn):
+    def render(self, task: progress.Task) -> Text:
         works, elapsed = task.fields["works"], task.elapsed or 0.0
         return Text(f"{works:,} works, {works / elapsed:,.0f}/s" if elapsed > 0.2 else f"{works:,} works")
 
@@ -31,8 +20,9 @@ def reading_bar(
     total_bytes: int, shown: bool = True, title: str = "reading works"
 ) -> Iterator[Callable[[int, int], None]]:
     """A progress bar over `total_bytes`; yields a function to call with (bytes, works) read since the last call."""
-    columns = (TextColumn(title), BarColumn(), DownloadColumn(), _WorksPerSecond(), TimeRemainingColumn())
-    with Progress(*columns, disable=not shown, transient=True) as bar:
+    ends = progress.DownloadColumn(), _WorksPerSecond(), progress.TimeRemainingColumn()
+    columns = (progress.TextColumn(title), progress.BarColumn(), *ends)
+    with progress.Progress(*columns, disable=not shown, transient=True) as bar:
         task = bar.add_task("", total=total_bytes, works=0)
 
         def advance(read: int, works: int) -> None:
@@ -47,9 +37,10 @@ def step_bars(shown: bool = True, *, transient: bool = True) -> Iterator[Callabl
 
     The bars disappear at the end if they are `transient`.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, disable=not shown, transient=transient) as bar:
-        tasks: dict[str, TaskID] = {}
+    ends = progress.MofNCompleteColumn(), progress.TimeElapsedColumn()
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), *ends)
+    with progress.Progress(*columns, disable=not shown, transient=transient) as bar:
+        tasks: dict[str, progress.TaskID] = {}
 
         def advance(step: str, done: int, expected: int) -> None:
             if step not in tasks:

@@ -59,8 +59,8 @@ def save_dataset(out: Path, papers: Mapping[str, Iterable[Paper]]) -> Saved:
     for split in SPLITS:
         tally.start(split)
         with pq.ParquetWriter(split_file(out, split), FEATURES.arrow_schema, compression="zstd") as writer:
-            for chunk in _chunks(papers[split]):
-                rows = [paper.to_row() for paper in chunk]
+            source = iter(papers[split])
+            while rows := [paper.to_row() for paper in islice(source, ROWS_AT_A_TIME)]:
                 tally.add(rows)
                 writer.write_table(pa.Table.from_pylist(rows, FEATURES.arrow_schema))
     return tally.result()
@@ -87,8 +87,8 @@ class Tally:
     def start(self, split: str) -> None:
         """The rows that follow belong to `split`."""
         self._digest.update(split.encode() + b"\n")
-        self._current = self._splits[split] = {"papers": 0, "years": [], "labels": Counter(), "novelty": Counter()}
-        self._current["with_venue"] = 0
+        counts = {"papers": 0, "years": [], "with_venue": 0, "labels": Counter(), "novelty": Counter()}
+        self._current = self._splits[split] = counts
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
         """Count rows of `Paper.to_row`."""
@@ -96,9 +96,8 @@ class Tally:
         for row in rows:
             self._digest.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n")
             current["papers"] += 1
-            year = row["publication_year"]
-            span = current["years"] or [year, year]
-            current["years"] = [min(span[0], year), max(span[1], year)]
+            years = [*current["years"], row["publication_year"]]
+            current["years"] = [min(years), max(years)]
             current["with_venue"] += bool(row["venue"])
             current["labels"][row["disruption_label"]] += 1
             current["novelty"][row["novelty_label"]] += 1
@@ -122,12 +121,6 @@ def read_rows(folder: Path, split: str) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _chunks(papers: Iterable[Paper]) -> Iterator[list[Paper]]:
-    source = iter(papers)
-    while chunk := list(islice(source, ROWS_AT_A_TIME)):
-        yield chunk
-
-
 def split_file(folder: Path, split: str) -> Path:
     """Where a split's parquet file lies, named as the hub names it."""
     return folder / "data" / f"{split}-00000-of-00001.parquet"
@@ -136,10 +129,7 @@ def split_file(folder: Path, split: str) -> Path:
 def load_papers(folder: str | Path, split: str) -> list[Paper]:
     """Papers of one split, in publication order.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the folder holds no dataset, or not that split.
+    Raises `FileNotFoundError` if the folder holds no dataset, or not that split.
     """
     path = split_file(Path(folder), split)
     if not path.is_file():
@@ -154,13 +144,7 @@ def load_papers(folder: str | Path, split: str) -> list[Paper]:
 
 
 def load_card(folder: str | Path) -> dict[str, Any]:
-    """`card.json` of a dataset.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder is not a built dataset.
-    """
+    """`card.json` of a dataset. Raises `FileNotFoundError` if the folder is not a built dataset."""
     path = Path(folder) / "card.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not a dataset: {path} is missing; build one with `scisci-gym build`")

@@ -12,20 +12,18 @@ import typer
 from rich.console import Console
 
 from ..build import BuildOptions, build_dataset
-from ..dataset_folder import dataset_folder, refuse_overlap, start_over
+from ..dataset_folder import dataset_folder, start_over
 from ..errors import stop_on_bad_input
-from ..openalex.api.client import BASE_URL
-from ..openalex.api.neighbourhood import Wanted, read_seeds
 from ..openalex.shards import convert
 from ..openalex.snapshot import current_works, parts_of, read_works
 from ..openalex.works_table import WorksTable
 from ..sciscinet.build import build_sciscinet
 from ..synthetic.bayes import ceiling_of_folder
 from ..synthetic.corpus import SyntheticCorpus, write_synthetic_works
-from .build_command import Scheme, Split, build_command, show
-from .openalex import run_openalex
+from .build_command import Scheme, build_command
+from .openalex import openalex
 
-__all__ = ["Scheme", "Split", "app", "build_synthetic", "show", "stop_on_bad_input"]
+__all__ = ["Scheme", "app", "build_synthetic", "stop_on_bad_input"]
 
 app = typer.Typer(help="Build a labelled dataset, split by time, from works.", no_args_is_help=True)
 
@@ -70,52 +68,7 @@ def snapshot(
         return _build(works, +dropped, out, dataclasses.replace(options, extra={"source": source}), quiet)
 
 
-@app.command()
-# A neighbourhood is not the literature of a year, with which novelty scores compare a paper.
-@build_command(novelty=False)
-def openalex(
-    out: Path,
-    options: BuildOptions,
-    quiet: bool,
-    query: Annotated[str | None, typer.Option(help="Words in the title and abstract of focal papers.")] = None,
-    seeds: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Text file with the OpenAlex id or DOI of one focal paper on each line."),
-    ] = None,
-    from_year: Annotated[int | None, typer.Option(help="First publication year of focal papers.")] = None,
-    to_year: Annotated[int | None, typer.Option(help="Last publication year of focal papers.")] = None,
-    max_focal: Annotated[int, typer.Option(help="Largest number of focal papers.")] = 200,
-    max_cited: Annotated[
-        int | None,
-        typer.Option(
-            help="Do not fetch the citing works of works cited more often than this; papers that cite such a work get "
-            "no label."
-        ),
-    ] = None,
-    budget: Annotated[float | None, typer.Option(help="Dollars that this run may spend.")] = None,
-    patience: Annotated[
-        float, typer.Option(help="Seconds to wait when the API asks for a pause; a longer pause stops the run.")
-    ] = 120.0,
-    base_url: Annotated[
-        str, typer.Option(envvar="OPENALEX_BASE_URL", help="Address of the API, or of a server that speaks it.")
-    ] = BASE_URL,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and its cost, and send no request.")
-    ] = False,
-    backoff: Annotated[float, typer.Option(hidden=True)] = 1.0,
-) -> dict[str, Any] | None:
-    """Papers from the OpenAlex API, with the works that they cite and the works that cite either.
-
-    The key is read from OPENALEX_API_KEY. Fetched pages are kept in OUT/pages. A run that has stopped is continued by
-    the same command; exit status 3 means that the API has to be asked again later.
-    """
-    ids = () if seeds is None else read_seeds(seeds)
-    wanted = Wanted(query, ids, from_year, to_year, max_focal, options.rules.window, max_cited)
-    refuse_overlap(out, [] if seeds is None else [seeds])
-    return run_openalex(
-        wanted, out, options, base_url=base_url, budget=budget, patience=patience, dry_run=dry_run, quiet=quiet,
-        backoff=backoff,
-    )  # fmt: skip
+app.command()(openalex)
 
 
 @app.command()

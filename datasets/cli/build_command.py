@@ -7,9 +7,8 @@ import inspect
 import sys
 from collections.abc import Callable
 from datetime import date
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -24,17 +23,10 @@ from ..splits import SPLITS, SplitYears
 from .labels import Scheme
 
 
-class Split(StrEnum):
-    """Ways to split by time."""
-
-    closed = "closed"
-    publication = "publication"
-
-
 def build_options(
     labels: Annotated[
         Scheme, typer.Option(help="threshold: CD beyond +-threshold; quantile: tertiles within field and year.")
-    ] = Scheme.threshold,
+    ] = "threshold",
     window: Annotated[int, typer.Option(help="Years after publication whose citations count, for every label.")] = 5,
     threshold: Annotated[float, typer.Option(help="Cut of the threshold scheme.")] = 0.1,
     min_references: Annotated[int, typer.Option(help="References in the data that a labelled paper needs.")] = 5,
@@ -44,8 +36,9 @@ def build_options(
     ] = None,
     language: Annotated[str, typer.Option(help="Language of labelled papers, or 'any'.")] = "en",
     split: Annotated[
-        Split, typer.Option(help="closed: training windows close before the first test paper; publication: by year.")
-    ] = Split.closed,
+        Literal["closed", "publication"],
+        typer.Option(help="closed: training windows close before the first test paper; publication: by year."),
+    ] = "closed",
     split_years: Annotated[
         str | None, typer.Option(help="TRAIN_TO,VALIDATION_TO,TEST_FROM,TEST_TO instead of chosen years.")
     ] = None,
@@ -65,7 +58,7 @@ def build_options(
 ) -> BuildOptions:
     """Turn the options that all sources share into `BuildOptions`."""
     rules = LabelRules(
-        scheme=str(labels),
+        scheme=labels,
         threshold=threshold,
         window=window,
         min_references=min_references,
@@ -75,13 +68,13 @@ def build_options(
     )
     return BuildOptions(
         rules=rules,
-        split=str(split),
-        split_years=_years(split_years),
+        split=split,
+        split_years=None if split_years is None else _years(split_years),
         max_references=max_references,
         command=("scisci-gym", *sys.argv[1:]),
         novelty=novelty is not False,
         balance_train=balance_train,
-        cutoff=_date(cutoff),
+        cutoff=None if cutoff is None else _date(cutoff),
         seed=seed,
     )
 
@@ -100,16 +93,11 @@ def ending(
 
 
 def build_command(novelty: bool = True) -> Callable[[Callable[..., dict[str, Any] | None]], Callable[..., None]]:
-    """Make a typer command of a function that builds a dataset.
+    """Make a typer command of a function that builds a dataset; `novelty` is the default of ``--novelty``.
 
     The function has the parameters of its own source and ``out``, ``options`` (`BuildOptions`) and ``quiet``, and
     returns the card, or None if it was not to build anything. The command has the function's own parameters and those
     of `build_options` and `ending`. It reports wrong input in one line, prints the table, and uploads the dataset.
-
-    Parameters
-    ----------
-    novelty : bool
-        Default of ``--novelty``.
     """
     shared = _parameters(build_options)
 
@@ -144,18 +132,14 @@ def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(function, eval_str=True).parameters)
 
 
-def _years(text: str | None) -> SplitYears | None:
-    if text is None:
-        return None
+def _years(text: str) -> SplitYears:
     parts = text.split(",")
     if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
         raise ValueError(f"--split-years takes four years such as 1995,1996,2002,2004, got {text!r}")
     return SplitYears(*(int(part) for part in parts))
 
 
-def _date(text: str | None) -> date | None:
-    if text is None:
-        return None
+def _date(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:

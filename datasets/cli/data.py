@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..errors import stop_on_bad_input
 from ..verify import verify as run_checks
-from .build import stop_on_bad_input
 
 app = typer.Typer(help="Check a built dataset.", no_args_is_help=True)
 SHOWN = 5

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from ..atomic_files import aside
 
-
-class Engine(StrEnum):
-    """Where the kernels run."""
-
-    local = "local"
-    ray = "ray"
-
-
-class Scheme(StrEnum):
-    """Label schemes."""
-
-    threshold = "threshold"
-    quantile = "quantile"
-
-
-class Null(StrEnum):
-    """Null model of atypicality."""
-
-    shuffle = "shuffle"
-    switch = "switch"
+Scheme = Literal["threshold", "quantile"]
 
 
 def labels(
@@ -39,23 +19,24 @@ def labels(
     papers: Annotated[
         Path | None,
         typer.Option(
-            help="Parquet with id and venue, field, excluded, reference_count; a dataset's graph/papers.parquet."
+            help="Parquet with id and any of venue, field, excluded and reference_count, such as a dataset's "
+            "graph/papers.parquet."
         ),
     ] = None,
     scheme: Annotated[
         Scheme, typer.Option("--labels", help="threshold: CD beyond +-threshold; quantile: tertiles of field and year.")
-    ] = Scheme.threshold,
+    ] = "threshold",
     threshold: Annotated[float, typer.Option(help="Cut of the threshold scheme.")] = 0.1,
     min_references: Annotated[int, typer.Option(help="References that an eligible paper needs.")] = 5,
     min_citations: Annotated[int, typer.Option(help="Citations inside the window that it needs.")] = 5,
     window: Annotated[int, typer.Option(help="Years after publication that count.")] = 5,
-    null: Annotated[Null, typer.Option(help="Null model of atypicality.")] = Null.shuffle,
+    null: Annotated[Literal["shuffle", "switch"], typer.Option(help="Null model of atypicality.")] = "shuffle",
     samples: Annotated[int | None, typer.Option(help="Null networks; the default gives stable labels.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the null networks.")] = 0,
     trajectory: Annotated[int, typer.Option(help="Also CD_1 ... CD_n.")] = 0,
     rewired: Annotated[int, typer.Option(help="Also CD's z-score against so many rewired graphs.")] = 0,
     interval: Annotated[bool, typer.Option(help="Also a 95 % interval of CD.")] = False,
-    engine: Annotated[Engine, typer.Option(help="Run here, or on a Ray cluster.")] = Engine.local,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="Run here, or on a Ray cluster.")] = "local",
     last_complete_year: Annotated[
         int | None,
         typer.Option(help="Last year that the data holds in full (default: found from the papers per year)."),
@@ -73,7 +54,7 @@ def labels(
         if out.exists() and written_from(out) != mark:
             raise ValueError(f"{out} exists and is no table of labels; choose another --out, or move it away")
         rules = LabelRules(
-            scheme=scheme.value,
+            scheme=scheme,
             threshold=threshold,
             window=window,
             min_references=min_references,
@@ -84,13 +65,13 @@ def labels(
             graph,
             papers=papers,
             rules=rules,
-            null=null.value,
+            null=null,
             samples=samples,
             seed=seed,
             trajectory=trajectory,
             rewired=rewired,
             interval=interval,
-            engine=engine.value,
+            engine=engine,
             report=lambda stage, seconds: typer.echo(f"{stage:<28} {seconds:8.2f} s"),
         )
     except (FileNotFoundError, ValueError, ImportError) as error:

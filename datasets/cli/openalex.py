@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,43 +15,64 @@ from rich.table import Table
 
 from ..atomic_files import write_json_atomically
 from ..build import BuildOptions, build_dataset
-from ..dataset_folder import dataset_folder
-from ..openalex.api.client import DAILY_USD, Connection, api_key
+from ..dataset_folder import dataset_folder, refuse_overlap
+from ..openalex.api.client import BASE_URL, DAILY_USD, Connection, api_key
 from ..openalex.api.cost import Step, cost, first_plan, second_plan
 from ..openalex.api.errors import Stopped
-from ..openalex.api.neighbourhood import Collected, Wanted, collect, floored
+from ..openalex.api.neighbourhood import Collected, Wanted, collect, floored, read_seeds
 from ..openalex.api.response_cache import PageStore
 from ..openalex.shards import write_works
 from ..progress import step_bars
+from .build_command import build_command
 
 STOPPED = 3
 
 
-def run_openalex(
-    wanted: Wanted,
+# A neighbourhood is not the literature of a year, with which novelty scores compare a paper.
+@build_command(novelty=False)
+def openalex(
     out: Path,
     options: BuildOptions,
-    *,
-    base_url: str,
-    budget: float | None,
-    patience: float,
-    dry_run: bool,
     quiet: bool,
-    backoff: float = 1.0,
+    query: Annotated[str | None, typer.Option(help="Words in the title and abstract of focal papers.")] = None,
+    seeds: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Text file with the OpenAlex id or DOI of one focal paper on each line."),
+    ] = None,
+    from_year: Annotated[int | None, typer.Option(help="First publication year of focal papers.")] = None,
+    to_year: Annotated[int | None, typer.Option(help="Last publication year of focal papers.")] = None,
+    max_focal: Annotated[int, typer.Option(help="Largest number of focal papers.")] = 200,
+    max_cited: Annotated[
+        int | None,
+        typer.Option(
+            help="Do not fetch the citing works of works cited more often than this; papers that cite such a work get "
+            "no label."
+        ),
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="Dollars that this run may spend.")] = None,
+    patience: Annotated[
+        float, typer.Option(help="Seconds to wait when the API asks for a pause; a longer pause stops the run.")
+    ] = 120.0,
+    base_url: Annotated[
+        str, typer.Option(envvar="OPENALEX_BASE_URL", help="Address of the API, or of a server that speaks it.")
+    ] = BASE_URL,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and its cost, and send no request.")
+    ] = False,
+    backoff: Annotated[float, typer.Option(hidden=True)] = 1.0,
 ) -> dict[str, Any] | None:
-    """Print the plan and build the dataset; return its card, or None for a dry run.
+    """Papers from the OpenAlex API, with the works that they cite and the works that cite either.
 
-    Raises
-    ------
-    typer.Exit
-        With status 3, if the API does not answer for now.
-    BadInput
+    The key is read from OPENALEX_API_KEY. Fetched pages are kept in OUT/pages. A run that has stopped is continued by
+    the same command; exit status 3 means that the API has to be asked again later.
     """
-    key, plan = api_key(), Console(highlight=False)
-    steps = first_plan(wanted)
-    show_plan(steps, f"Plan for up to {wanted.max_focal:,} focal papers", plan)
+    ids = () if seeds is None else read_seeds(seeds)
+    wanted = Wanted(query, ids, from_year, to_year, max_focal, options.rules.window, max_cited)
+    refuse_overlap(out, [] if seeds is None else [seeds])
+    key, console, steps = api_key(), Console(highlight=False), first_plan(wanted)
+    show_plan(steps, f"Plan for up to {wanted.max_focal:,} focal papers", console)
     low, high = cost(steps)
-    plan.print(
+    console.print(
         f"Expected cost ${low:.4f} to ${high:.4f}; the free budget of a day is ${DAILY_USD[key is not None]:g} "
         + ("with a key." if key else "without a key (OPENALEX_API_KEY; free at openalex.org/settings/api).")
         + " A run that stops at the budget can be continued the next day, and no page is paid for twice."
@@ -83,11 +104,7 @@ def build_openalex(
 ) -> dict[str, Any]:
     """Collect papers and their neighbourhood, build the dataset, and return its card.
 
-    Raises
-    ------
-    Stopped
-        If the API does not answer for now; a second call continues from there.
-    BadInput
+    Raises `Stopped` if the API does not answer for now; a second call continues from there.
     """
 
     def plan_citing_works(collected: Collected) -> None:

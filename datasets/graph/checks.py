@@ -1,9 +1,6 @@
-"""What a citation graph is made from, checked: years, names and positions of papers."""
+"""What a citation graph is made from, checked: years and positions of papers."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,16 +25,6 @@ def checked_years(years: npt.ArrayLike) -> np.ndarray:
         first = int(np.argmax((array < 0) | (array > 9999)))
         raise ValueError(f"years[{first}] is {array[first]}, not a year in [0, 9999]; leave out papers without a year")
     return array.astype(np.int16)
-
-
-def checked_names(node_ids: Sequence[Any] | np.ndarray | None, n_papers: int) -> np.ndarray | None:
-    """`node_ids` as an array; raises `ValueError` unless there is one for each paper."""
-    if node_ids is None:
-        return None
-    names = np.asarray(node_ids)
-    if names.shape != (n_papers,):
-        raise ValueError(f"node_ids has shape {names.shape} but there are {n_papers} years; give one id per paper")
-    return names
 
 
 def checked_positions(name: str, positions: npt.ArrayLike, n_papers: int) -> np.ndarray:

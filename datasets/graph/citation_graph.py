@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..atomic_files import claimed, remove_unfinished, write_json_atomically
 from ..positions import positions_of
-from .checks import checked_names, checked_positions, checked_years
+from .checks import checked_positions, checked_years
 from .csr import check_rows, reference_rows, transposed_rows
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class GraphReport:
     from_the_past : int
         Kept citations of a paper of a later year; no measure counts them as later citers.
     left_out : int
-        Citations of a paper of a later year that were not given to the graph; see `build.citation_graph`.
+        Citations of a paper of a later year that were not given to the graph; see `works_table.citation_graph`.
     """
 
     edges: int = 0
@@ -139,12 +139,12 @@ class CitationGraph:
             A year missing, arrays of different lengths, positions that are not integers or not below N.
         """
         years = checked_years(years)
-        names = checked_names(node_ids, years.size)
+        names = None if node_ids is None else np.asarray(node_ids)
+        if names is not None and names.shape != years.shape:
+            raise ValueError(f"node_ids has shape {names.shape} but there are {years.size} years; give one per paper")
         citing, cited = checked_positions("citing", citing, years.size), checked_positions("cited", cited, years.size)
         if citing.size != cited.size:
-            raise ValueError(
-                f"citing has {citing.size} entries but cited has {cited.size}; give one of each per citation"
-            )
+            raise ValueError(f"citing has {citing.size} entries but cited has {cited.size}; both need one per edge")
         ref_indptr, ref_indices, dropped = reference_rows(citing, cited, years.size, threads)
         cit_indptr, cit_indices, from_the_past = transposed_rows(ref_indptr, ref_indices, years, threads)
         report = GraphReport(citing.size, ref_indices.size, *dropped, from_the_past)
@@ -169,6 +169,11 @@ class CitationGraph:
         years, node_ids : sequence (N,)
         threads : int, optional
 
+        Raises
+        ------
+        ValueError
+            A name twice in `node_ids`, or what `from_edges` raises.
+
         Examples
         --------
         >>> CitationGraph.from_ids(["W2", "W9"], ["W1", "W1"], [1990, 1991], ["W1", "W2"]).report.unknown
@@ -176,11 +181,10 @@ class CitationGraph:
         """
         names = np.asarray(node_ids)
         order = np.argsort(names, kind="stable")
-        repeated = np.flatnonzero(names[order][1:] == names[order][:-1])
+        ascending = names[order]
+        repeated = ascending[1:][ascending[1:] == ascending[:-1]]
         if repeated.size:
-            raise ValueError(
-                f"node_ids holds {names[order][repeated[0]].item()!r} more than once; every paper needs its own id"
-            )
+            raise ValueError(f"node_ids holds {repeated[0].item()!r} more than once; every paper needs its own id")
         citing, cited = (positions_of(np.asarray(ends), names, order) for ends in (citing, cited))
         return cls.from_edges(citing, cited, years, names, threads=threads)
 
@@ -230,22 +234,18 @@ class CitationGraph:
         """
         import networkx as nx
 
-        names = list(range(self.n_papers)) if self.node_ids is None else self.node_ids.tolist()
+        names = np.arange(self.n_papers) if self.node_ids is None else self.node_ids
         digraph = nx.DiGraph()
-        digraph.add_nodes_from((name, {"year": year}) for name, year in zip(names, self.years.tolist(), strict=True))
-        citing, cited = self.edges()
-        digraph.add_edges_from(zip((names[c] for c in citing), (names[r] for r in cited), strict=True))
+        for name, year in zip(names.tolist(), self.years.tolist(), strict=True):
+            digraph.add_node(name, year=year)
+        digraph.add_edges_from(zip(*(names[ends].tolist() for ends in self.edges()), strict=True))
         return digraph
 
     def save(self, directory: str | Path) -> None:
         """Write the graph to a folder, one ``.npy`` file an array and ``graph.json``.
 
         A graph that is there stays whole until the new one is, and stays so for the processes that have mapped it.
-
-        Raises
-        ------
-        FolderInUse
-            Another process is writing a graph there.
+        Raises `FolderInUse` while another process is writing a graph there.
         """
         with GraphFiles.beside(directory) as files:
             for name in ARRAYS:
@@ -259,37 +259,27 @@ class CitationGraph:
         """Read a graph that `save` wrote.
 
         With `mmap` the files are mapped instead of read: processes on a machine share one copy, and a graph may be
-        larger than memory.
-
-        Raises
-        ------
-        FileNotFoundError
-            No graph there.
-        ValueError
-            A graph of another format, or one whose files do not fit together.
+        larger than memory. Raises `FileNotFoundError` where there is no graph, and `ValueError` for one of another
+        format or one whose files do not fit together.
         """
         directory = Path(directory)
-        header_path = directory / "graph.json"
-        if not header_path.is_file():
+        path = directory / "graph.json"
+        if not path.is_file():
             raise FileNotFoundError(
-                f"no citation graph in {directory}: {header_path} is missing; write one with `CitationGraph.save`"
+                f"no citation graph in {directory}: {path} is missing; write one with `CitationGraph.save`"
             )
-        text = header_path.read_text()
-        header = json.loads(text)
-        if header["format"] != FORMAT:
-            raise ValueError(
-                f"{header_path} has format {header['format']}, this version reads {FORMAT}; build the graph again"
-            )
-        mode, files = "r" if mmap else None, GraphFiles(directory, header.get("generation", 0))
+        header = json.loads(path.read_text())
+        if (found := header["format"]) != FORMAT:
+            raise ValueError(f"{path} has format {found}, this version reads {FORMAT}; build the graph again")
+        files = GraphFiles(directory, header.get("generation", 0))
+        names = ARRAYS if not files.path("node_ids").exists() else (*ARRAYS, "node_ids")
         try:
-            arrays = {name: _read(files.path(name), mode) for name in ARRAYS}
-            names = files.path("node_ids")
-            ids = _read(names, mode) if names.exists() else None
+            arrays = {name: _read(files.path(name), mmap) for name in names}
         except FileNotFoundError:
-            if header_path.read_text() == text:
+            if json.loads(path.read_text()) == header:
                 raise
             return cls.load(directory, mmap)  # another graph has replaced this one in the meantime
-        graph = cls(**arrays, node_ids=ids, report=GraphReport(**header["report"]))
+        graph = cls(**arrays, report=GraphReport(**header["report"]))
         if graph.n_papers != header["n_papers"] or graph.n_citations != graph.report.kept:
             raise ValueError(
                 f"{directory} holds {graph.n_papers} papers and {graph.n_citations} citations but its graph.json says "
@@ -306,11 +296,7 @@ class CitationGraph:
 class GraphFiles:
     """Where the arrays of a saved graph lie: ``years.npy``, ..., or ``years.1.npy``, ... when they replaced others.
 
-    Parameters
-    ----------
-    directory : Path
-    generation : int
-        ``graph.json`` names the one that counts.
+    ``graph.json`` names the generation that counts.
     """
 
     directory: Path
@@ -323,7 +309,7 @@ class GraphFiles:
     @classmethod
     @contextmanager
     def beside(cls, directory: str | Path) -> Iterator[GraphFiles]:
-        """Files for a new graph; nothing of it is left unless the block comes to `finish`."""
+        """Files for a new graph; nothing of them is left unless the block calls `finish`."""
         directory = Path(directory)
         refusal = f"another process is writing a graph to {directory}; wait for it, or choose another folder"
         with claimed(directory / "graph.lock", refusal):
@@ -358,7 +344,7 @@ def _generation(directory: Path) -> int | None:
     return json.loads(header.read_text()).get("generation", 0) if header.is_file() else None
 
 
-def _read(path: Path, mode: Any) -> np.ndarray:
+def _read(path: Path, mmap: bool) -> np.ndarray:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; the graph was not written to its end, build it again")
-    return np.load(path, mmap_mode=None if path.stat().st_size < 200 else mode)
+    return np.load(path, mmap_mode="r" if mmap and path.stat().st_size >= 200 else None)

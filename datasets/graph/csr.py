@@ -29,31 +29,27 @@ def reference_rows(
     run_chunks(scatter_rows, [(citing, cited, *r, place, indices) for r in ranges], threads)
     run_chunks(sort_rows, [(*r, indptr, indices, count) for r in row_ranges(n_papers, threads, 4)], threads)
     kept = pointers(count)
-    duplicates = int(indptr[-1] - kept[-1])
-    if duplicates:
-        compact_rows(indptr, kept, indices)
-        indices = indices[: kept[-1]]
-    return kept, indices, (int(tallies[0, 0]), int(tallies[:, 1].sum()), duplicates)
+    compact_rows(indptr, kept, indices)
+    dropped = int(tallies[0, 0]), int(tallies[:, 1].sum()), int(indptr[-1] - kept[-1])
+    return kept, indices[: kept[-1]], dropped
 
 
 def transposed_rows(
     ref_indptr: np.ndarray, ref_indices: np.ndarray, years: np.ndarray, threads: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Rows of citing papers by year and position, and how many citations go to a later year."""
-    n_papers = years.size
-    order = year_order(years)
-    ranges = row_ranges(n_papers, threads)
-    count = np.zeros(n_papers, np.int64)
+    """Rows of citing papers, by year and then position: int64 pointers (N + 1,) and int32 indices.
+
+    The third result is the number of citations of a paper of a later year.
+    """
+    order, ranges = year_order(years), row_ranges(years.size, threads)
+    count = np.zeros(years.size, np.int64)
     run_chunks(count_cited, [(ref_indices, *r, count) for r in ranges], threads)
     indptr = pointers(count)
     indices = np.empty(indptr[-1], np.int32)
     place = indptr[:-1].copy()
     past = np.zeros((len(ranges), 1), np.int64)
-    run_chunks(
-        scatter_citing,
-        [(order, ref_indptr, ref_indices, years, *r, place, indices, past[i]) for i, r in enumerate(ranges)],
-        threads,
-    )
+    rows = (order, ref_indptr, ref_indices, years)
+    run_chunks(scatter_citing, [(*rows, *r, place, indices, past[i]) for i, r in enumerate(ranges)], threads)
     return indptr, indices, int(past.sum())
 
 
@@ -116,8 +112,7 @@ def pointers(count: np.ndarray) -> np.ndarray:
 def row_ranges(n_papers: int, threads: int | None, per_thread: int = 1) -> list[tuple[int, int]]:
     """Ranges of rows; each is filled by one thread, which reads all edges and takes those of its rows.
 
-    More ranges than threads, so that the rows of one fit into the cache, take longer: at 10 million papers reading all
-    edges again costs more than the cache misses that it saves.
+    More ranges than threads, so that the rows of one fit into the cache, took longer at 10 million papers.
     """
     parts = min(thread_count(threads), MOST_PARTS) * per_thread
     cuts = np.linspace(0, n_papers, parts + 1).astype(np.int64)
@@ -126,6 +121,8 @@ def row_ranges(n_papers: int, threads: int | None, per_thread: int = 1) -> list[
 
 @kernel
 def count_rows(citing, cited, low, high, count, tally):
+    """Add to ``count[p]`` the references of each paper ``low <= p < high``, and to `tally` the edges with an unknown
+    end (all of them, whatever the range) and the self-citations of these papers."""
     for e in range(citing.size):
         c = citing[e]
         if c < 0 or cited[e] < 0:
@@ -139,6 +136,7 @@ def count_rows(citing, cited, low, high, count, tally):
 
 @kernel
 def scatter_rows(citing, cited, low, high, place, indices):
+    """Write the papers that ``low <= p < high`` cites to `indices`, from ``place[p]`` on, which moves behind them."""
     for e in range(citing.size):
         c = citing[e]
         if low <= c < high and cited[e] >= 0 and c != cited[e]:
@@ -171,6 +169,7 @@ def sort_rows(low, high, indptr, indices, count):
 
 @kernel
 def compact_rows(indptr, kept, indices):
+    """Move rows that begin at `indptr` to where they begin by the pointers `kept`, which are nowhere larger."""
     for p in range(kept.size - 1):
         shift = indptr[p] - kept[p]
         if shift:
@@ -180,6 +179,7 @@ def compact_rows(indptr, kept, indices):
 
 @kernel
 def count_cited(ref_indices, low, high, count):
+    """Add to ``count[r]`` how often each paper ``low <= r < high`` is cited."""
     for e in range(ref_indices.size):
         r = ref_indices[e]
         if low <= r < high:
@@ -188,6 +188,8 @@ def count_cited(ref_indices, low, high, count):
 
 @kernel
 def scatter_citing(order, ref_indptr, ref_indices, years, low, high, place, indices, past):
+    """Write the papers that cite ``low <= r < high`` to `indices`, from ``place[r]`` on, in the order in which `order`
+    names them, and add to ``past[0]`` the citations of a paper of a later year."""
     for k in range(order.size):
         c = order[k]
         for e in range(ref_indptr[c], ref_indptr[c + 1]):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as arrow
 
+from ..atomic_files import scratch_folder
 from ..positions import positions_of
 from ..progress import step_bars
 from .checks import checked_years
@@ -69,20 +70,16 @@ def build_graph(
     >>> graph.node_ids.tolist(), graph.citers(0).tolist(), graph.report.unknown
     ([7, 8, 9], [1, 2], 1)
     """
-    id_column, year_column, citing_column, cited_column = columns
-    names, years = _papers(papers, id_column, year_column)
-    source = _dataset(citations, (citing_column, cited_column))
-    ends = (Path(directory, "citing.tmp"), Path(directory, "cited.tmp"))
-    with GraphFiles.beside(directory) as files, _removed(ends):
+    names, years = _papers(papers, *columns[:2])
+    source = _dataset(citations, columns[2:])
+    with GraphFiles.beside(directory) as files, scratch_folder(Path(directory, "ends")) as ends:
         # The years come first: by them a later run finds what this one leaves behind if it is killed.
         np.save(files.path("years"), years)
         np.save(files.path("node_ids"), names)
         with step_bars(progress, transient=False) as advance:
-            counts, tally = _write_ends(source, (citing_column, cited_column), names, ends, advance)
-            _write_references(files, ends, counts, memory, advance)
+            counts, (edges, unknown, self_citations) = _write_ends(source, columns[2:], names, ends, advance)
+            kept = _write_references(files, ends, counts, memory, advance)
             past = _write_citers(files, years, memory, advance)
-        edges, unknown, self_citations = tally
-        kept = int(np.load(files.path("ref_indptr"), mmap_mode="r")[-1])
         duplicates = edges - unknown - self_citations - kept
         files.finish(years.size, GraphReport(edges, kept, unknown, self_citations, duplicates, past))
     return CitationGraph.load(directory)
@@ -98,22 +95,16 @@ def _papers(paths: Any, id_column: str, year_column: str) -> tuple[np.ndarray, n
                 f"column {column!r} of {paths} is missing in {table[column].null_count} of {table.num_rows} papers; "
                 "leave those papers out"
             )
-    years = checked_years(table[year_column].to_numpy())
-    names = table[id_column].to_numpy()
-    if names.dtype == object:
-        names = names.astype(str)
-    order = np.argsort(years, kind="stable")
-    years, names = years[order], names[order]
+    years, names = checked_years(table[year_column].to_numpy()), _names(table[id_column])
     ascending = np.sort(names)
-    repeated = np.flatnonzero(ascending[1:] == ascending[:-1])
+    repeated = ascending[1:][ascending[1:] == ascending[:-1]]
     if repeated.size:
-        raise ValueError(
-            f"paper {ascending[repeated[0]].item()!r} occurs more than once in {paths}; every paper needs its own id"
-        )
-    return names, years
+        raise ValueError(f"paper {repeated[0].item()!r} occurs more than once in {paths}; every paper needs its own id")
+    order = np.argsort(years, kind="stable")
+    return names[order], years[order]
 
 
-def _dataset(paths: Any, columns: tuple[str, ...]) -> arrow.Dataset:
+def _dataset(paths: Any, columns: Sequence[str]) -> arrow.Dataset:
     source = [str(p) for p in paths] if isinstance(paths, (list, tuple)) else str(paths)
     dataset = arrow.dataset(source, format="parquet")
     for column in columns:
@@ -124,18 +115,22 @@ def _dataset(paths: Any, columns: tuple[str, ...]) -> arrow.Dataset:
     return dataset
 
 
+def _names(column: Any) -> np.ndarray:
+    names = column.to_numpy(zero_copy_only=False)
+    return names.astype(str) if names.dtype == object else names
+
+
 def _write_ends(
-    source: arrow.Dataset, columns: tuple[str, str], names: np.ndarray, paths: tuple[Path, Path], advance: Advance
+    source: arrow.Dataset, columns: Sequence[str], names: np.ndarray, folder: Path, advance: Advance
 ) -> tuple[np.ndarray, tuple[int, int, int]]:
     """Translate ids to positions, on disk; count references and (edges, unknown, self-citations)."""
     order = np.argsort(names, kind="stable").astype(np.int32)
     counts, tally = np.zeros(names.size, np.int64), np.zeros(2, np.int64)
     total, edges = source.count_rows(), 0
-    with paths[0].open("wb") as citing_file, paths[1].open("wb") as cited_file:
+    with (folder / "citing").open("wb") as citing_file, (folder / "cited").open("wb") as cited_file:
         for batch in source.to_batches(columns=list(columns), batch_size=BATCH):
-            ids = (batch.column(name).to_numpy(zero_copy_only=False) for name in columns)
-            ids = (i.astype(str) if i.dtype == object else i for i in ids)
-            citing, cited = (positions_of(i, names, order).astype(np.int32) for i in ids)
+            ids = (_names(batch.column(name)) for name in columns)
+            citing, cited = (positions_of(end, names, order).astype(np.int32) for end in ids)
             count_rows(citing, cited, 0, names.size, counts, tally)
             citing.tofile(citing_file)
             cited.tofile(cited_file)
@@ -144,16 +139,14 @@ def _write_ends(
     return counts, (edges, int(tally[0]), int(tally[1]))
 
 
-def _write_references(
-    files: GraphFiles, ends: tuple[Path, Path], counts: np.ndarray, memory: int, advance: Advance
-) -> None:
-    citing, cited = (_mapped(path) for path in ends)
+def _write_references(files: GraphFiles, ends: Path, counts: np.ndarray, memory: int, advance: Advance) -> int:
+    """Write the rows of references, and return how many there are; `counts` becomes the lengths of the rows."""
+    citing, cited = _mapped(ends / "citing"), _mapped(ends / "cited")
     indptr = pointers(counts)
     pieces = _pieces(indptr, memory)
-    with _ArrayFile(files.path("ref_indices")) as out:
+    with _growing_array(files.path("ref_indices")) as append:
         for low, high in pieces:
-            piece = np.empty(indptr[high] - indptr[low], np.int32)
-            shifted = indptr - indptr[low]
+            piece, shifted = np.empty(indptr[high] - indptr[low], np.int32), indptr - indptr[low]
             place = shifted[:-1].copy()
             for start in range(0, citing.size, BATCH):
                 part = slice(start, start + BATCH)
@@ -162,30 +155,32 @@ def _write_references(
             sort_rows(low, high, shifted, piece, counts)
             kept = pointers(counts[low:high])
             compact_rows(shifted[low : high + 1], kept, piece)
-            out.append(piece[: kept[-1]])
+            append(piece[: kept[-1]])
     np.save(files.path("ref_indptr"), pointers(counts))
+    return int(counts.sum())
 
 
 def _write_citers(files: GraphFiles, years: np.ndarray, memory: int, advance: Advance) -> int:
-    """Papers are numbered by year, so reading references in order fills the rows of citing papers in order."""
+    """Write the rows of citing papers, and return how many citations go to a later year.
+
+    Papers are numbered by year, so reading references in order fills the rows of citing papers in order.
+    """
     ref_indptr = np.load(files.path("ref_indptr"))
     ref_indices = np.asarray(np.load(files.path("ref_indices"), mmap_mode="r" if ref_indptr[-1] else None))
-    counts = np.zeros(years.size, np.int64)
+    counts, past = np.zeros(years.size, np.int64), np.zeros(1, np.int64)
     for start in range(0, ref_indices.size, BATCH):
         count_cited(ref_indices[start : start + BATCH], 0, years.size, counts)
         advance("counting citations", min(BATCH, ref_indices.size - start), ref_indices.size)
     indptr = pointers(counts)
-    past = np.zeros(1, np.int64)
     pieces = _pieces(indptr, memory)
-    with _ArrayFile(files.path("cit_indices")) as out:
+    with _growing_array(files.path("cit_indices")) as append:
         for low, high in pieces:
-            piece = np.empty(indptr[high] - indptr[low], np.int32)
-            place = indptr[:-1] - indptr[low]
+            piece, place = np.empty(indptr[high] - indptr[low], np.int32), indptr[:-1] - indptr[low]
             for start in range(0, years.size, BATCH):
                 papers = np.arange(start, min(start + BATCH, years.size), dtype=np.int32)
                 scatter_citing(papers, ref_indptr, ref_indices, years, low, high, place, piece, past)
                 advance("citing papers", papers.size, years.size * len(pieces))
-            out.append(piece)
+            append(piece)
     np.save(files.path("cit_indptr"), indptr)
     return int(past[0])
 
@@ -195,9 +190,8 @@ def _pieces(indptr: np.ndarray, memory: int) -> list[tuple[int, int]]:
     pieces, low = [], 0
     while low < indptr.size - 1:
         high = int(np.searchsorted(indptr, indptr[low] + max(1, memory // 4), side="right")) - 1
-        high = max(low + 1, high)
-        pieces.append((low, high))
-        low = high
+        pieces.append((low, max(low + 1, high)))
+        low = pieces[-1][1]
     return pieces
 
 
@@ -205,37 +199,23 @@ def _mapped(path: Path) -> np.ndarray:
     return np.asarray(np.memmap(path, np.int32, "r")) if path.stat().st_size else np.empty(0, np.int32)
 
 
-class _ArrayFile:
-    """An int32 ``.npy`` file that grows; its length is known, and written, at the end."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
-        self._size = 0
-
-    def __enter__(self) -> _ArrayFile:
-        self._header()
-        return self
-
-    def append(self, values: np.ndarray) -> None:
-        values.tofile(self._file)
-        self._size += values.size
-
-    def __exit__(self, *_: object) -> None:
-        self._file.seek(0)
-        self._header()
-        self._file.close()
-
-    def _header(self) -> None:
-        # numpy leaves room for the length to grow, so the header takes the same space both times.
-        np.lib.format.write_array_header_1_0(
-            self._file, {"descr": "<i4", "fortran_order": False, "shape": (self._size,)}
-        )
-
-
 @contextmanager
-def _removed(paths: tuple[Path, Path]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for path in paths:
-            path.unlink(missing_ok=True)
+def _growing_array(path: Path) -> Iterator[Callable[[np.ndarray], None]]:
+    """An int32 ``.npy`` file to which the function that is yielded appends values."""
+    size = 0
+    with path.open("wb") as file:
+
+        def write_header() -> None:
+            # numpy leaves room for the length to grow, so the header takes the same space before and after.
+            header = {"descr": "<i4", "fortran_order": False, "shape": (size,)}
+            np.lib.format.write_array_header_1_0(file, header)
+
+        def append(values: np.ndarray) -> None:
+            nonlocal size
+            values.tofile(file)
+            size += values.size
+
+        write_header()
+        yield append
+        file.seek(0)
+        write_header()

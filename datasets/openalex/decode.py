@@ -36,10 +36,6 @@ class _Topic(msgspec.Struct, gc=False):
     field: _Named | None = None
 
 
-class _Author(msgspec.Struct, gc=False):
-    pass
-
-
 class _Work(msgspec.Struct, gc=False):
     """The fields that are read, with the types that they have in well-formed records.
 
@@ -60,7 +56,7 @@ class _Work(msgspec.Struct, gc=False):
     is_xpac: bool | None = None
     primary_location: _Location | None = None
     primary_topic: _Topic | None = None
-    authorships: list[_Author] | None = None
+    authorships: list[msgspec.Raw] | None = None
     cited_by_count: int | None = None
     referenced_works: msgspec.Raw = _NULL
     abstract_inverted_index: msgspec.Raw = _NULL
@@ -94,8 +90,7 @@ def decode_block(block: bytes, dropped: Counter[str], *, skip_bad: bool = False)
         At the first damaged record, unless `skip_bad`.
     """
     try:
-        works = _DECODER.decode_lines(block)
-        return _batch(works, dropped)
+        return _batch(_DECODER.decode_lines(block), dropped)
     except (msgspec.DecodeError, UnicodeDecodeError, _Irregular):
         lines = block.split(b"\n")
         records = ((index, partial(orjson.loads, line)) for index, line in enumerate(lines) if line.strip())
@@ -130,6 +125,7 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
         works, nodes = _checked_nodes(works, reasons)
     # Columns, not rows: a comprehension per field costs a third of a function call per record.
     once = _Once(text)
+    number = _Once(lambda identifier: -1 if (found := short_id(identifier, "S")) is None else found)
     source = [work.primary_location and work.primary_location.source for work in works]
     field = [work.primary_topic and work.primary_topic.field for work in works]
     columns = {
@@ -140,7 +136,7 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
         "publication_year": nodes[1],
         "publication_date": [once[work.publication_date] for work in works],
         "field": [once[topic and topic.display_name] for topic in field],
-        "venue_id": _venue_ids(source),
+        "venue_id": [number[venue and venue.id] for venue in source],
         "venue": [once[venue and venue.display_name] for venue in source],
         "type": [once[work.type] for work in works],
         "language": [once[work.language] for work in works],
@@ -196,11 +192,6 @@ def _checked_nodes(works: list[_Work], reasons: Counter[str]) -> tuple[list[_Wor
     return kept, (ids, years)
 
 
-def _venue_ids(sources: list[_Named | None]) -> list[int]:
-    once = _Once(lambda identifier: -1 if (number := short_id(identifier, "S")) is None else number)
-    return [once[source and source.id] for source in sources]
-
-
 def _one_by_one(
     records: Iterable[tuple[int, Callable[[], Any]]], dropped: Counter[str], skip_bad: bool
 ) -> pa.RecordBatch:
@@ -224,18 +215,13 @@ def _plain_work(row: dict[str, Any]) -> dict[str, Any]:
     work = {}
     for name, value in row.items():
         if name in NESTED and isinstance(value, str):
-            work[name] = _json_or_none(value)
+            try:
+                value = orjson.loads(value)
+            except orjson.JSONDecodeError:
+                value = None
         elif name == "abstract_inverted_index" and isinstance(value, list):
-            work[name] = dict(value)
-        else:
-            # Dates come as dates.
-            is_json = name in NESTED or value is None or isinstance(value, (str, int, float))
-            work[name] = value if is_json else str(value)
+            value = dict(value)
+        elif name not in NESTED and value is not None and not isinstance(value, (str, int, float)):
+            value = str(value)  # a date
+        work[name] = value
     return work
-
-
-def _json_or_none(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None

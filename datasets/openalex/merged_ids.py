@@ -67,12 +67,8 @@ class RetiredIds:
 def retired_ids(works: Path) -> RetiredIds:
     """Retired ids of a snapshot: CSV files below ``merged_ids/works`` and ``deleted_ids/works`` next to its works.
 
-    The files have a column ``id`` and, where works were merged, ``merge_into_id``; they may be gzipped.
-
-    Raises
-    ------
-    BadInput
-        For a file without a column ``id``.
+    The files have a column ``id`` and, where works were merged, ``merge_into_id``; they may be gzipped. Raises
+    `BadInput` for a file without a column ``id``.
     """
     pairs: dict[int, int] = {}
     for above in (works.parent, works.parent.parent):

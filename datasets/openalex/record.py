@@ -34,7 +34,6 @@ WORKS_SCHEMA = pa.schema(
 )
 """The works table: what every source (snapshot, API, synthetic) is brought to before anything is computed."""
 
-
 NOTHING = frozenset({"null", "none", "nan", "n/a", "<na>", "nat", "undefined", "{}", "[]"})
 """Texts, in lower case, that exports write where there is no value: as a whole title or abstract they are none."""
 
@@ -84,19 +83,16 @@ def abstract_from_inverted_index(index: Any) -> str:
     """
     if not isinstance(index, dict):
         return ""
-    if sum((len(word) + 1) * len(positions) for word, positions in index.items() if isinstance(positions, list)) > (
-        LONGEST_ABSTRACT
-    ):
+    lists = [(word, positions) for word, positions in index.items() if isinstance(positions, list)]
+    if sum((len(word) + 1) * len(positions) for word, positions in lists) > LONGEST_ABSTRACT:
         return ""
     placed = [
         (position, order, word)
-        for order, (word, positions) in enumerate(index.items())
-        if isinstance(positions, list)
+        for order, (word, positions) in enumerate(lists)
         for position in positions
         if isinstance(position, int) and not isinstance(position, bool) and position >= 0
     ]
-    placed.sort()
-    return text(" ".join(word for _, _, word in placed))
+    return text(" ".join(word for _, _, word in sorted(placed)))
 
 
 def reference_numbers(references: Any) -> list[int]:
@@ -140,9 +136,7 @@ def work_row(work: Any) -> dict[str, Any]:
     """
     if not isinstance(work, dict):
         raise UnusableWork("not_an_object", f"a work must be a JSON object, got {type(work).__name__}")
-    work_id, year = checked_node(
-        work.get("id"), work.get("publication_year"), work.get("updated_date"), work.get("is_xpac")
-    )
+    work_id, year = checked_node(*map(work.get, ("id", "publication_year", "updated_date", "is_xpac")))
     source = _object(_object(work, "primary_location"), "source")
     field = _object(_object(work, "primary_topic"), "field")
     venue_id = short_id(source.get("id"), "S")

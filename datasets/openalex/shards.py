@@ -59,7 +59,8 @@ def convert(
     parts : sequence of Part
     folder : Path
     workers : int, optional
-        Processes; default: one per core, or none at all for less than 256 MB of parts. The shards do not depend on it.
+        Processes; default: one per core, or none but this one for less than 256 MB of parts. The shards do not depend
+        on it.
     skip_bad : bool
         Count damage instead of stopping.
     progress : bool
@@ -79,15 +80,11 @@ def convert(
     """
     folder.mkdir(parents=True, exist_ok=True)
     shards = [folder / f"part-{index:05d}.parquet" for index in range(len(parts))]
-    remove_unfinished(folder)
-    refuse_foreign_shards(folder)
+    _prepare(folder)
     for stale in set(folder.glob("part-*.parquet")) - set(shards):
         stale.unlink()
-    jobs = [
-        (part, shard, skip_bad)
-        for part, shard in zip(parts, shards, strict=True)
-        if not _is_done(part, shard, skip_bad)
-    ]
+    jobs = [(part, shard, skip_bad) for part, shard in zip(parts, shards, strict=True)]
+    jobs = [job for job in jobs if not _is_done(*job)]
     total, to_read = sum(part.size for part in parts), sum(part.size for part, _, _ in jobs)
     if workers is None:
         workers = min(os.cpu_count() or 1, len(jobs)) if to_read >= WORTH_A_POOL else 1
@@ -112,16 +109,10 @@ def write_shard(
     """
     dropped: Counter[str] = Counter()
     rows = 0
+    options: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "use_dictionary": _DICTIONARY}
     with (
         aside(shard) as unfinished,
-        pq.ParquetWriter(
-            unfinished,
-            WORKS_SCHEMA,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=_DICTIONARY,  # pyright: ignore[reportArgumentType]
-            write_statistics=False,
-        ) as writer,
+        pq.ParquetWriter(unfinished, WORKS_SCHEMA, write_statistics=False, **options) as writer,
     ):
         for group in _groups(read_part(part, dropped, skip_bad=skip_bad, advance=advance)):
             writer.write_table(group, row_group_size=group.num_rows)
@@ -133,15 +124,12 @@ def write_shard(
 
 def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
-    size = 0
     for batch in batches:
-        if not len(batch):
-            continue
-        held.append(batch)
-        size += batch.nbytes
-        if size >= GROUP_BYTES:
+        if len(batch):
+            held.append(batch)
+        if sum(batch.nbytes for batch in held) >= GROUP_BYTES:
             yield pa.Table.from_batches(held)
-            held, size = [], 0
+            held = []
     if held:
         yield pa.Table.from_batches(held)
 
@@ -160,7 +148,7 @@ def _fingerprint(part: Part, skip_bad: bool) -> dict[str, Any]:
 
 def _is_done(part: Part, shard: Path, skip_bad: bool) -> bool:
     made_from = written_from(shard) or {}
-    return {key: made_from.get(key) for key in _fingerprint(part, skip_bad)} == _fingerprint(part, skip_bad)
+    return all(made_from.get(key) == value for key, value in _fingerprint(part, skip_bad).items())
 
 
 def _load(shard: Path) -> Shard:
@@ -197,14 +185,10 @@ def _with_ray(jobs: list[tuple[Part, Path, bool]], address: str) -> Iterator[tup
 def write_works(works: WorksTable, folder: Path) -> Path:
     """Write a works table that is in memory as one parquet shard below `folder`; its path.
 
-    Raises
-    ------
-    BadInput
-        If a file that no build has written stands there.
+    Raises `BadInput` if a file that no build has written stands there.
     """
     shard = folder / "part-00000.parquet"
-    refuse_foreign_shards(folder)
-    remove_unfinished(folder)
+    _prepare(folder)
     table = works.to_table()
     with aside(shard) as unfinished:
         pq.write_table(table.replace_schema_metadata({WRITTEN_FROM: "{}"}), unfinished, compression="zstd")
@@ -219,8 +203,10 @@ def written_from(shard: Path) -> dict[str, Any] | None:
         return None
 
 
-def refuse_foreign_shards(folder: Path) -> None:
-    """Raise `BadInput` if a file in `folder` has the name of a shard but was not written as one."""
+def _prepare(folder: Path) -> None:
+    """Raise `BadInput` if a file in `folder` has the name of a shard but was not written as one; remove what a killed
+    writer left."""
+    remove_unfinished(folder)
     for shard in sorted(folder.glob("part-*.parquet")):
         if written_from(shard) is None:
             raise BadInput(

@@ -52,12 +52,8 @@ class Part:
 def works_folder(folder: Path) -> Path:
     """Folder of the works inside a snapshot, given it or one above it (``data``, ``data/jsonl``, ...).
 
-    A snapshot may hold the same works twice, as JSON lines and as parquet; then the JSON lines are taken.
-
-    Raises
-    ------
-    BadInput
-        If the folder is missing or is a file.
+    A snapshot may hold the same works twice, as JSON lines and as parquet; then the JSON lines are taken. Raises
+    `BadInput` if the folder is missing or is a file.
     """
     if not folder.exists():
         raise BadInput(f"no folder {folder}; give the folder of an OpenAlex works snapshot")
@@ -129,14 +125,15 @@ def read_part(
     BadInput
         Damage, or fewer or more records than the manifest says, unless `skip_bad`.
     """
+    advance = advance or (lambda read, works: None)
     before, rows, done = dropped.total(), 0, 0
     batches = _parquet_batches if part.path.suffix == ".parquet" else _json_batches
     for batch, position in batches(part.path, dropped, skip_bad):
         rows += len(batch)
-        if advance is not None:
-            advance(position - done, len(batch))
-            done = position
+        advance(position - done, len(batch))
+        done = position
         yield batch
+    advance(part.size - done, 0)
     records = rows + dropped.total() - before
     if part.records is not None and records != part.records:
         if not skip_bad:
@@ -145,8 +142,6 @@ def read_part(
                 "--skip-bad to keep what is there"
             )
         dropped["missing_record" if records < part.records else "unlisted_record"] += abs(part.records - records)
-    if advance is not None:
-        advance(part.size - done, 0)
 
 
 def read_works(folder: Path, *, skip_bad: bool = False, progress: bool = True) -> tuple[pa.Table, Counter[str]]:
@@ -185,10 +180,7 @@ def read_works(folder: Path, *, skip_bad: bool = False, progress: bool = True) -
 def current_works(works: WorksTable, folder: Path, dropped: Counter[str]) -> WorksTable:
     """The newest record of each work of a snapshot, without works that OpenAlex has merged away or deleted.
 
-    Raises
-    ------
-    BadInput
-        If no work is left.
+    Raises `BadInput` if no work is left.
     """
     works = works.without_repeats(dropped).without_retired(retired_ids(works_folder(folder)), dropped)
     if not works.num_rows:
@@ -199,15 +191,24 @@ def current_works(works: WorksTable, folder: Path, dropped: Counter[str]) -> Wor
 def _json_batches(path: Path, dropped: Counter[str], skip_bad: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Batches, with the position in the file after each. A damaged archive ends the part and is counted or raised."""
     done, rest = 0, b""
+
+    def decoded(lines: bytes) -> pa.RecordBatch:
+        try:
+            return decode_block(lines, dropped, skip_bad=skip_bad)
+        except BadRecord as error:
+            # Lines are only counted for the message: counting them all along costs four per cent.
+            number = 1 + _lines_before(path, done) + error.index
+            raise BadInput(f"{error} ({path} line {number}); fix it or pass --skip-bad") from error
+
     with path.open("rb") as raw:
         try:
             for block in _blocks(path, raw):
                 block = rest + block
                 cut = block.rfind(b"\n") + 1
-                whole, rest = block[:cut], block[cut:]
-                if whole:
-                    yield _decoded(whole, path, done, dropped, skip_bad), raw.tell()
-                    done += len(whole)
+                rest = block[cut:]
+                if cut:
+                    yield decoded(block[:cut]), raw.tell()
+                    done += cut
         except DAMAGED_ARCHIVE as error:
             if not skip_bad:
                 raise BadInput(
@@ -217,16 +218,7 @@ def _json_batches(path: Path, dropped: Counter[str], skip_bad: bool) -> Iterator
             dropped["damaged_file"] += 1
             return
         if rest:
-            yield _decoded(rest, path, done, dropped, skip_bad), raw.tell()
-
-
-def _decoded(lines: bytes, path: Path, done: int, dropped: Counter[str], skip_bad: bool) -> pa.RecordBatch:
-    try:
-        return decode_block(lines, dropped, skip_bad=skip_bad)
-    except BadRecord as error:
-        # Lines are only counted for the message: counting them all along costs four per cent.
-        number = 1 + _lines_before(path, done) + error.index
-        raise BadInput(f"{error} ({path} line {number}); fix it or pass --skip-bad") from error
+            yield decoded(rest), raw.tell()
 
 
 def _lines_before(path: Path, position: int) -> int:
@@ -277,15 +269,11 @@ def _manifest(folder: Path) -> dict[str, tuple[int | None, int | None]]:
 
 def _entries(node: Any, entity: str) -> Iterator[tuple[str, tuple[int | None, int | None]]]:
     """Entries of a Redshift-style manifest, wherever they stand in it; those of other entities are left out."""
-    if isinstance(node, list):
-        for item in node:
-            yield from _entries(item, entity)
-    elif isinstance(node, dict) and isinstance(node.get("url"), str):
+    if isinstance(node, dict) and isinstance(node.get("url"), str):
         url, meta = node["url"], node["meta"] if isinstance(node.get("meta"), dict) else node
-        if f"/{entity}/" in url:
-            yield url.split(f"/{entity}/", 1)[1], (meta.get("content_length"), meta.get("record_count"))
-        elif "://" not in url:
-            yield url, (meta.get("content_length"), meta.get("record_count"))
-    elif isinstance(node, dict):
-        for value in node.values():
-            yield from _entries(value, entity)
+        name = url.split(f"/{entity}/", 1)[1] if f"/{entity}/" in url else url
+        if "://" not in name:
+            yield name, (meta.get("content_length"), meta.get("record_count"))
+    elif isinstance(node, (dict, list)):
+        for below in node.values() if isinstance(node, dict) else node:
+            yield from _entries(below, entity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -87,21 +87,19 @@ class WorksTable:
     def _where(self, keep: np.ndarray) -> WorksTable:
         if keep.all():
             return self
-        kept, at = [], 0
-        for piece, rows in zip(self.pieces, self.kept, strict=True):
-            length = _length(piece) if rows is None else rows.size
-            mine = keep[at : at + length]
-            at += length
+        kept = []
+        for rows, mine in zip(self.kept, np.split(keep, np.cumsum(self._lengths())[:-1]), strict=True):
             kept.append(rows if mine.all() else np.flatnonzero(mine) if rows is None else rows[mine])
         return replace(self, kept=tuple(kept), work_id=self.work_id[keep], year=self.year[keep])
+
+    def _lengths(self) -> list[int]:
+        pieces = zip(self.pieces, self.kept, strict=True)
+        return [_length(piece) if rows is None else rows.size for piece, rows in pieces]
 
     def scan(self, columns: list[str]) -> Iterator[pa.Table]:
         """Columns of all works, piece after piece, in order."""
         for piece, rows in zip(self.pieces, self.kept, strict=True):
-            if rows is None:
-                yield _columns(piece, columns)
-            else:
-                yield _take(piece, rows, columns)
+            yield _columns(piece, columns) if rows is None else _take(piece, rows, columns)
 
     def column(self, name: str) -> np.ndarray:
         """A numeric or boolean column, array (N,)."""
@@ -115,23 +113,19 @@ class WorksTable:
 
     def is_empty(self, name: str) -> np.ndarray:
         """Where a text column is "", bool (N,)."""
-        return self._test(
-            name,
-            lambda values: call_function("equal", [call_function("binary_length", [values]), pa.scalar(0, pa.int32())]),
-        )
+        return self._test(name, lambda texts: call_function("equal", [texts, pa.scalar("")]))
 
     def is_in(self, name: str, values: Sequence[str]) -> np.ndarray:
         """Where a text column is one of `values`, bool (N,)."""
-        wanted = pa.array(values, pa.string())
-        return self._test(name, lambda column: call_function("is_in", [column], SetLookupOptions(wanted)))
+        wanted = SetLookupOptions(pa.array(values, pa.string()))
+        return self._test(name, lambda texts: call_function("is_in", [texts], wanted))
 
     def matches(self, name: str, pattern: str) -> np.ndarray:
         """Where a text column has a match of a regular expression (RE2), bool (N,)."""
-        return self._test(
-            name, lambda column: call_function("match_substring_regex", [column], MatchSubstringOptions(pattern))
-        )
+        options = MatchSubstringOptions(pattern)
+        return self._test(name, lambda texts: call_function("match_substring_regex", [texts], options))
 
-    def _test(self, name: str, test) -> np.ndarray:
+    def _test(self, name: str, test: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> np.ndarray:
         parts = [test(piece[name]).to_numpy() for piece in self.scan([name])]
         return np.concatenate(parts) if parts else np.empty(0, bool)
 
@@ -145,15 +139,11 @@ class WorksTable:
     def rows(self, positions: np.ndarray, columns: list[str] | None = None) -> pa.Table:
         """The works at `positions`, in that order, read from where they lie."""
         order = np.argsort(positions, kind="stable")
-        wanted = positions[order]
         columns = columns or WORKS_SCHEMA.names
-        found, at = [], 0
-        for piece, rows in zip(self.pieces, self.kept, strict=True):
-            length = _length(piece) if rows is None else rows.size
-            local = wanted[np.searchsorted(wanted, at) : np.searchsorted(wanted, at + length)] - at
-            at += length
-            if local.size:
-                found.append(_take(piece, local if rows is None else rows[local], columns))
+        found = []
+        for index, local in _by_piece(positions[order], self._lengths()):
+            rows = self.kept[index]
+            found.append(_take(self.pieces[index], local if rows is None else rows[local], columns))
         if not found:
             return pa.schema([WORKS_SCHEMA.field(name) for name in columns]).empty_table()
         back = np.empty(order.size, np.int64)
@@ -206,15 +196,23 @@ def _columns(piece: pa.Table | Path, columns: list[str]) -> pa.Table:
     return pq.read_table(piece, columns=columns) if isinstance(piece, Path) else piece.select(columns)
 
 
+def _by_piece(rows: np.ndarray, lengths: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """The pieces, of some lengths one after the other, that hold ascending `rows`, and which rows of each these are."""
+    first = 0
+    for index, length in enumerate(lengths):
+        local = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + length)] - first
+        first += length
+        if local.size:
+            yield index, local
+
+
 def _take(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> pa.Table:
     """Rows of a piece by ascending position; of a shard only the row groups that hold one are read."""
     if not isinstance(piece, Path):
         return piece.select(columns).take(pa.array(rows))
-    shard, found, at = pq.ParquetFile(piece), [], 0
-    for group in range(shard.num_row_groups):
-        length = shard.metadata.row_group(group).num_rows
-        local = rows[np.searchsorted(rows, at) : np.searchsorted(rows, at + length)] - at
-        at += length
-        if local.size:
-            found.append(shard.read_row_group(group, columns=columns).take(pa.array(local)))
-    return pa.concat_tables(found) if found else shard.schema_arrow.empty_table().select(columns)
+    shard = pq.ParquetFile(piece)
+    lengths = [shard.metadata.row_group(group).num_rows for group in range(shard.num_row_groups)]
+    found = [shard.schema_arrow.empty_table().select(columns)]
+    for group, local in _by_piece(rows, lengths):
+        found.append(shard.read_row_group(group, columns=columns).take(pa.array(local)))
+    return pa.concat_tables(found)

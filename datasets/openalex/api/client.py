@@ -1,11 +1,8 @@
 """The OpenAlex API, through pyalex, with what pyalex 0.21 leaves out.
 
-pyalex builds the queries and signs the requests. Four things are done here instead of there:
-
-- pyalex retries nothing by default, and only over ``https://``: `Connection` retries by the rules of `errors`;
-- its paginator silently stops at 10,000 results (``n_max``): `pages` goes on until ``next_cursor`` is null;
-- it drops the headers that give the cost of a call and the rest of the day's budget: `Connection` reads them;
-- it always calls api.openalex.org: `Connection` takes another base address, for tests and mirrors.
+pyalex builds the queries and signs the requests. It retries nothing by default, and only over ``https://``; it drops
+the headers that give the cost of a call and the rest of the day's budget; it always calls api.openalex.org.
+`Connection` does better. Its paginator silently stops at 10,000 results; `pages` goes on until ``next_cursor`` is null.
 """
 
 from __future__ import annotations
@@ -24,14 +21,13 @@ import orjson
 import requests
 
 from ...errors import BadInput
-from .compat import Source, Works, key_header
-from .errors import FINAL, Refusal, Refused, Stopped, refusal, until_midnight
+from .compat import Works, key_header
+from .errors import FINAL, Refusal, Refused, Stopped, number, refusal, until_midnight
 from .response_cache import PageStore
 
 BASE_URL = "https://api.openalex.org"
-PER_PAGE = 100
+PER_PAGE = MAX_IDS = 100
 TRIES = 3
-MAX_IDS = 100
 NOT_THERE = b'{"not_found":true}'
 """What is kept for a single work that does not exist, so that it is not looked for again."""
 DAILY_USD = {True: 1.0, False: 0.1}
@@ -62,14 +58,10 @@ class Spending:
     ----------
     requests : int
         Answers received, refusals included.
-    pages : int
-        Pages fetched.
-    reused : int
-        Pages that were on disk already.
-    usd : float
-        By the API's own account.
-    remaining_usd : float or None
-        What the API says is left of the day's budget.
+    pages, reused : int
+        Pages fetched, and pages that were on disk already.
+    usd, remaining_usd : float
+        Spent by this run, and left of the day's budget (None if unknown), by the API's own account.
     """
 
     requests: int = 0
@@ -172,9 +164,9 @@ class Connection:
                         return body
                     problem = "an answer that is not whole JSON"
                 else:
-                    found = refusal(answer.status_code, answer.headers, body)
-                    problem = f"{answer.status_code}: {found.message}"
-                    pause = self._wait_for(found, pause)
+                    refused = refusal(answer.status_code, answer.headers, body)
+                    problem = f"{answer.status_code}: {refused.message}"
+                    pause = max(pause, self._wait_for(refused))
             if attempt + 1 < self.attempts:
                 self._sleep(pause)
         raise Stopped(
@@ -184,42 +176,34 @@ class Connection:
 
     def _account(self, answer: requests.Response) -> None:
         self.spending.requests += 1
-        for name, header in (("usd", "x-ratelimit-cost-usd"), ("remaining_usd", "x-ratelimit-remaining-usd")):
-            try:
-                value = float(answer.headers[header])
-            except (KeyError, ValueError):
-                continue
-            setattr(self.spending, name, value + (self.spending.usd if name == "usd" else 0.0))
+        self.spending.usd += number(answer.headers.get("x-ratelimit-cost-usd")) or 0.0
+        remaining = number(answer.headers.get("x-ratelimit-remaining-usd"))
+        self.spending.remaining_usd = self.spending.remaining_usd if remaining is None else remaining
 
-    def _wait_for(self, found: Refusal, pause: float) -> float:
-        """Seconds to wait before the next try; raises where that is no use."""
-        if found.kind == "bad_key":
+    def _wait_for(self, refused: Refusal) -> float:
+        """Seconds for which the API wants to be left alone; raises where waiting is no use, or takes too long."""
+        if refused.kind == "bad_key":
             raise Refused(
-                f"OpenAlex does not accept the key in OPENALEX_API_KEY ({found.message}); get one at "
+                f"OpenAlex does not accept the key in OPENALEX_API_KEY ({refused.message}); get one at "
                 "openalex.org/settings/api, or unset it to use the budget without a key",
-                found.kind,
+                refused.kind,
             )
-        if found.kind in FINAL:
-            raise Refused(f"OpenAlex refused the request: {found.message}", found.kind)
-        wait = found.wait
-        if found.kind == "budget" and wait is None:
-            wait = until_midnight()
-        if wait is not None and wait > self.patience:
+        if refused.kind in FINAL:
+            raise Refused(f"OpenAlex refused the request: {refused.message}", refused.kind)
+        wait = until_midnight() if refused.kind == "budget" and refused.wait is None else refused.wait or 0.0
+        if wait > self.patience:
             resume = datetime.now(UTC) + timedelta(seconds=wait)
             why = {"budget": "the day's budget is spent", "throttled": "the account is throttled"}
             raise Stopped(
-                f"{why.get(found.kind, 'the API asks for a long pause')} ({found.message}); run the same command again "
-                f"after {resume:%Y-%m-%d %H:%M} UTC, in {math.ceil(wait / 60):,} minutes; everything fetched so far is "
-                "kept and not paid for again"
+                f"{why.get(refused.kind, 'the API asks for a long pause')} ({refused.message}); run the same command "
+                f"again after {resume:%Y-%m-%d %H:%M} UTC, in {math.ceil(wait / 60):,} minutes; everything fetched so "
+                "far is kept and not paid for again"
             )
-        return max(pause, wait or 0.0)
+        return wait
 
 
-class StoredPages:
-    """Stands in for a `Connection` and sends nothing: the answers are the pages that the last build has used."""
-
-    def __init__(self, store: PageStore):
-        self.store = store
+class StoredPages(Connection):
+    """Sends nothing: the answers are the pages that the last build has used."""
 
     def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
         """The stored answer to a request. The last answer is the only one kept, so `again` changes nothing.
@@ -263,8 +247,7 @@ def pages(works: Works, *, again: bool = False) -> Iterator[Page]:
         for attempt in range(TRIES):
             works.again = again or attempt > 0
             answer = works.get(per_page=PER_PAGE, cursor=cursor)
-            by_id = {_identity(work): work for work in answer}
-            new = {key: work for key, work in by_id.items() if key not in seen}
+            new = {key: work for work in answer if (key := _identity(work)) not in seen}
             count, following = answer.meta["count"], answer.meta["next_cursor"]
             is_short = len(answer) < PER_PAGE and len(seen) + len(new) < count
             if len(new) == len(answer) and not is_short and following not in cursors:
@@ -285,16 +268,16 @@ def whole_answer(works: Works, *, again: bool = False) -> tuple[list[dict[str, A
     return [work for page in found for work in page.works], promised
 
 
-def _identity(work: Any) -> Any:
-    identifier = work.get("id") if isinstance(work, dict) else None
-    return identifier if isinstance(identifier, str) else orjson.dumps(work)
-
-
-def single(source: Source, identifier: str) -> dict[str, Any] | None:
+def single(source: Connection, identifier: str) -> dict[str, Any] | None:
     """One work by ``W...`` or ``doi:...``, which costs nothing; a merged work gives the one it went into (301), a work
     that does not exist gives None."""
     found: Any = Works(source)[identifier]
     return None if found == orjson.loads(NOT_THERE) else found
+
+
+def _identity(work: Any) -> Any:
+    identifier = work.get("id") if isinstance(work, dict) else None
+    return identifier if isinstance(identifier, str) else orjson.dumps(work)
 
 
 def _without_host(url: str) -> str:

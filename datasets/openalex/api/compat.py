@@ -10,35 +10,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyalex
 from pyalex.api import AlexConfig, OpenAlexAuth, OpenAlexResponseList
+
+if TYPE_CHECKING:
+    from .client import Connection
 
 LIST_USD, SEARCH_USD = 0.0001, 0.001
 """Price of a page of a list, and of a search. A single work costs nothing."""
 
 
-class Source(Protocol):
-    """Where answers come from: the API (`client.Connection`) or the pages of the last build (`client.StoredPages`)."""
-
-    def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
-        """The answer to a request; with `again` not one that is on disk already."""
-        ...
-
-    def forget(self, urls: Iterable[str]) -> None:
-        """Have pages fetched again in the next run."""
-        ...
-
-
 class Works(pyalex.Works):
-    """pyalex's query builder, with answers from a `Source`.
+    """pyalex's query builder, with answers from a `Connection`.
 
     `sent` are the addresses that were asked for so far; while `again` is true, no answer is taken from disk.
     """
 
-    def __init__(self, source: Source, params: Any = None):
+    def __init__(self, source: Connection, params: Any = None):
         super().__init__(params)
         self.source, self.again = source, False
         self.sent: dict[str, None] = {}

@@ -15,6 +15,9 @@ from ...errors import BadInput
 Kind = Literal["too_fast", "budget", "throttled", "paid", "bad_request", "bad_key", "not_found", "server"]
 # Asking again does not help with these: the request, or the account, has to change.
 FINAL = frozenset({"paid", "bad_request", "bad_key", "not_found"})
+_OF_STATUS: dict[int, Kind] = {
+    400: "bad_request", 401: "bad_key", 404: "not_found", 410: "not_found", 422: "bad_request"
+}  # fmt: skip
 
 
 class Stopped(Exception):
@@ -22,7 +25,7 @@ class Stopped(Exception):
 
 
 class Refused(BadInput):
-    """The API will not answer this request. The message says why and what to change; `kind` is one of `Refusal`."""
+    """The API will not answer this request. The message says why and what to change; `kind` is that of a `Refusal`."""
 
     def __init__(self, message: str, kind: Kind):
         super().__init__(message)
@@ -61,16 +64,14 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, now: datetime 
     Refusal(kind='too_fast', message='Too many requests per second', wait=1.0)
     """
     message = _message(body) or f"status {status}"
-    wait = _retry_after(headers, now or datetime.now(UTC))
-    if status in (400, 401, 404, 410, 422):
-        kind: Kind = "bad_key" if status == 401 else "not_found" if status in (404, 410) else "bad_request"
-        return Refusal(kind, message)
+    if status in _OF_STATUS:
+        return Refusal(_OF_STATUS[status], message)
+    wait = _retry_after(headers.get("retry-after"), now or datetime.now(UTC))
     if status not in (403, 429):
         return Refusal("server", message, wait)
-    words = message.lower()
-    remaining = _number(headers.get("x-ratelimit-remaining-usd"))
+    words, remaining = message.lower(), number(headers.get("x-ratelimit-remaining-usd"))
     if "budget" in words or "credit" in words or (remaining is not None and remaining <= 0):
-        return Refusal("budget", message, wait if wait is not None else _number(headers.get("x-ratelimit-reset")))
+        return Refusal("budget", message, number(headers.get("x-ratelimit-reset")) if wait is None else wait)
     if wait is None and any(word in words for word in ("premium", "paid", "subscri", "plan ")):
         return Refusal("paid", message)
     return Refusal("throttled" if "throttl" in words else "too_fast", message, wait)
@@ -81,6 +82,14 @@ def until_midnight(now: datetime | None = None) -> float:
     now = now or datetime.now(UTC)
     midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     return (midnight - now).total_seconds()
+
+
+def number(header: str | None) -> float | None:
+    """The number in a header; None where there is no header, or no number in it."""
+    try:
+        return None if header is None else float(header)
+    except ValueError:
+        return None
 
 
 def _message(body: bytes) -> str:
@@ -94,21 +103,12 @@ def _message(body: bytes) -> str:
     return " ".join(": ".join(parts).split())[:600]
 
 
-def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    seconds = _number(value)
-    if seconds is not None:
-        return max(0.0, seconds)
-    try:
-        return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
-    except (TypeError, ValueError):
-        return None
-
-
-def _number(value: str | None) -> float | None:
-    try:
-        return None if value is None else float(value)
-    except ValueError:
-        return None
+def _retry_after(header: str | None, now: datetime) -> float | None:
+    """Seconds to wait by a header that gives them, or a date."""
+    seconds = number(header)
+    if seconds is None and header is not None:
+        try:
+            seconds = (parsedate_to_datetime(header) - now).total_seconds()
+        except (TypeError, ValueError):
+            return None
+    return None if seconds is None else max(0.0, seconds)

@@ -20,8 +20,8 @@ from ...errors import BadInput
 from ..merged_ids import RetiredIds
 from ..record import WORKS_SCHEMA, UnusableWork, normalised_doi, short_id, work_row
 from ..works_table import WorksTable
-from .client import MAX_IDS, pages, single, whole_answer
-from .compat import Source, Works
+from .client import MAX_IDS, Connection, pages, single, whole_answer
+from .compat import Works
 
 NARROW = ["id", "publication_year", "referenced_works", "updated_date", "is_xpac"]
 REFERENCE = [*NARROW, "doi", "title", "publication_date", "language", "type", "primary_location", "cited_by_count"]
@@ -47,8 +47,8 @@ class Wanted:
     window : int
         Years after publication whose citations count.
     max_cited : int or None
-        Works cited more often than this are not asked for their citing works. Focal papers that cite one are left
-        without a label, because their n_k would be too small.
+        The citing works of works that are cited more often than this are not fetched. Focal papers that cite one are
+        left without a label, because their n_k would be too small.
     """
 
     query: str | None
@@ -107,6 +107,25 @@ class Collected:
         table = WorksTable.of_table(pa.Table.from_pylist(rows, WORKS_SCHEMA))
         return table.without_retired(RetiredIds.of(self.merged), Counter())
 
+    def cited(self, row: dict[str, Any]) -> list[int]:
+        """References of a work that are in `rows`, under the ids they have now."""
+        current = (self.merged.get(number, number) for number in row["referenced_works"])
+        return [number for number in dict.fromkeys(current) if number in self.rows]
+
+    def row(self, work: Any) -> dict[str, Any] | None:
+        """Row of a work that the API gave; None, with a note in `unusable`, for one that cannot have a row."""
+        try:
+            return work_row(work)
+        except UnusableWork as error:
+            self.unusable[work.get("id") if isinstance(work, dict) else None] = error.reason
+            return None
+
+    def note_merge(self, asked: int | None, work: dict[str, Any]) -> None:
+        """Remember it if the work that came for the id `asked` has another id."""
+        now = short_id(work["id"])
+        if asked is not None and now is not None and now != asked:
+            self.merged[asked] = now
+
 
 def read_seeds(file: Path) -> tuple[str, ...]:
     """Ids (``W...`` or addresses) and DOIs from a text file, one on each line, without blank lines and ``#`` comments.
@@ -134,7 +153,7 @@ def read_seeds(file: Path) -> tuple[str, ...]:
 
 def collect(
     wanted: Wanted,
-    source: Source,
+    source: Connection,
     report: Report = lambda *_: None,
     report_plan: Callable[[Collected], object] = lambda _: None,
 ) -> Collected:
@@ -143,8 +162,7 @@ def collect(
     Parameters
     ----------
     wanted : Wanted
-    source : Source
-        A `Connection`, or `StoredPages`.
+    source : Connection
     report : callable, optional
         Called after every batch with (step, 1, batches expected).
     report_plan : callable, optional
@@ -153,7 +171,7 @@ def collect(
     Raises
     ------
     Stopped, Refused
-        See `client.Connection`. Every page fetched is kept, and a second call continues from there.
+        See `Connection.json`. Every page fetched is kept, and a second call continues from there.
     BadInput
         If there is no focal paper.
     """
@@ -180,28 +198,34 @@ def citing_batches(wanted: Wanted, result: Collected) -> list[tuple[list[int], i
     for focal in sorted(result.focal):
         row = result.rows[focal]
         first, last = row["publication_year"] + 1, row["publication_year"] + wanted.window
-        for work in [focal, *_cited(result, row)]:
+        for work in [focal, *result.cited(row)]:
             low, high = span.get(work, (first, last))
             span[work] = (min(low, first), max(high, last))
-    allowed = [
-        work for work in span if wanted.max_cited is None or result.rows[work]["cited_by_count"] <= wanted.max_cited
-    ]
+    most = math.inf if wanted.max_cited is None else wanted.max_cited
+    allowed = [work for work in span if result.rows[work]["cited_by_count"] <= most]
     allowed.sort(key=lambda work: (*span[work], work))
-    batches = [allowed[at : at + MAX_IDS] for at in range(0, len(allowed), MAX_IDS)]
-    return [(ids, min(span[work][0] for work in ids), max(span[work][1] for work in ids)) for ids in batches]
+    return [(ids, min(span[work][0] for work in ids), max(span[work][1] for work in ids)) for ids in _hundreds(allowed)]
 
 
-def _focal(wanted: Wanted, source: Source, result: Collected, report: Report) -> None:
-    years = _years(wanted.from_year, wanted.to_year)
-    asked, found = 0, 0
+def _focal(wanted: Wanted, source: Connection, result: Collected, report: Report) -> None:
+    asked = found = 0
+
+    def add(work: dict[str, Any]) -> None:
+        row = result.row(work)
+        if row is not None:
+            number, year = row["work_id"], row["publication_year"]
+            result.rows[number] = row
+            if (wanted.from_year or year) <= year <= (wanted.to_year or year):
+                result.focal.add(number)
+
     if wanted.query is not None:
-        query = Works(source).filter(**years, has_abstract=True).select(FOCAL)
+        query = Works(source).filter(**_years(wanted.from_year, wanted.to_year), has_abstract=True).select(FOCAL)
         query.filter(**{"title_and_abstract.search": wanted.query.strip()})
         for page in pages(query):
             asked = max(asked, min(page.count, wanted.max_focal))
             for work in page.works[: wanted.max_focal - found]:
                 found += 1
-                _add_focal(result, work, wanted)
+                add(work)
             report("focal papers", 1, -(-asked // MAX_IDS))
             if found >= wanted.max_focal:
                 break
@@ -210,75 +234,63 @@ def _focal(wanted: Wanted, source: Source, result: Collected, report: Report) ->
     seeds = wanted.seeds[: max(0, wanted.max_focal - found)]
     for work in _seeds(seeds, source, result, report):
         found += 1
-        _add_focal(result, work, wanted)
+        add(work)
     result.facts["focal"] = {"asked": asked + len(seeds), "found": found, "used": len(result.focal)}
 
 
-def _seeds(seeds: Sequence[str], source: Source, result: Collected, report: Report) -> Iterator[Any]:
+def _seeds(seeds: Sequence[str], source: Connection, result: Collected, report: Report) -> Iterator[dict[str, Any]]:
     ids = [seed for seed in seeds if short_id(seed) is not None]
-    dois = [seed for seed in seeds if short_id(seed) is None]
     # In a filter a comma or a bar would end the value.
-    plain = [doi for doi in dois if not re.search(r"[,|!]", doi)]
-    batches = [("openalex", batch) for batch in _hundreds(ids)] + [("doi", batch) for batch in _hundreds(plain)]
+    dois = [seed for seed in seeds if short_id(seed) is None and not re.search(r"[,|!]", seed)]
+    filters = [("openalex", batch) for batch in _hundreds(ids)] + [("doi", batch) for batch in _hundreds(dois)]
     seen: set[str] = set()
-    for name, batch in batches:
-        for page in pages(Works(source).filter(**{name: "|".join(batch)}).select(FOCAL)):
-            for work in page.works:
-                seen |= {f"W{short_id(work['id'])}", normalised_doi(work.get("doi"))}
-                yield work
-        report("seeds", 1, len(batches))
+    for work in _listed(source, "seeds", filters, FOCAL, report):
+        seen |= {f"W{short_id(work['id'])}", normalised_doi(work.get("doi"))}
+        yield work
     for seed in seeds:
         if seed not in seen:
             work = single(source, seed if short_id(seed) is not None else f"doi:{seed}")
             if work is None:
                 result.unusable[seed] = "not_found"
                 continue
-            _note_merge(result, short_id(seed), work)
+            result.note_merge(short_id(seed), work)
             yield work
 
 
-def _add_focal(result: Collected, work: dict[str, Any], wanted: Wanted) -> None:
-    row = _row(result, work)
-    if row is None:
-        return
-    year = row["publication_year"]
-    result.rows[row["work_id"]] = row
-    if (wanted.from_year or year) <= year <= (wanted.to_year or year):
-        result.focal.add(row["work_id"])
-
-
-def _references(source: Source, result: Collected, report: Report) -> None:
+def _references(source: Connection, result: Collected, report: Report) -> None:
     cited = {number for focal in result.focal for number in result.rows[focal]["referenced_works"]}
     wanted = sorted(cited - set(result.rows))
-    batches = _hundreds(wanted)
-    for batch in batches:
-        query = Works(source).filter(openalex="|".join(f"W{number}" for number in batch)).select(REFERENCE)
-        for page in pages(query):
-            for work in page.works:
-                row = _row(result, work)
-                if row is not None:
-                    result.rows.setdefault(row["work_id"], row)
-        report("references", 1, len(batches))
+    filters = [("openalex", [f"W{number}" for number in batch]) for batch in _hundreds(wanted)]
+    for work in _listed(source, "references", filters, REFERENCE, report):
+        row = result.row(work)
+        if row is not None:
+            result.rows.setdefault(row["work_id"], row)
     # Lists leave out merged works. A look-up of one work costs nothing and gives the work that it was merged into.
     gone = 0
     for number in sorted(set(wanted) - set(result.rows)):
         work = single(source, f"W{number}")
         # Only the fields that lists give, so that a row does not depend on how it was fetched.
-        row = None if work is None else _row(result, {name: work.get(name) for name in REFERENCE})
-        if row is None:
+        row = None if work is None else result.row({name: work.get(name) for name in REFERENCE})
+        if work is None or row is None:
             gone += 1
-            continue
-        _note_merge(result, number, work)
-        result.rows.setdefault(row["work_id"], row)
-    result.facts["references"] = {
-        "cited": len(cited),
-        "found": len(cited) - gone,
-        "merged": len(result.merged),
-        "gone": gone,
-    }
+        else:
+            result.note_merge(number, work)
+            result.rows.setdefault(row["work_id"], row)
+    counts = {"cited": len(cited), "found": len(cited) - gone, "merged": len(result.merged), "gone": gone}
+    result.facts["references"] = counts
 
 
-def _citing(wanted: Wanted, source: Source, result: Collected, report: Report) -> None:
+def _listed(
+    source: Connection, step: str, filters: list[tuple[str, list[str]]], fields: list[str], report: Report
+) -> Iterator[dict[str, Any]]:
+    """Works with one of the values of a filter, for one ``(filter, values)`` after the other."""
+    for name, values in filters:
+        for page in pages(Works(source).filter(**{name: "|".join(values)}).select(fields)):
+            yield from page.works
+        report(step, 1, len(filters))
+
+
+def _citing(wanted: Wanted, source: Connection, result: Collected, report: Report) -> None:
     batches = citing_batches(wanted, result)
     expected = received = 0
     asked: set[int] = set()
@@ -286,15 +298,15 @@ def _citing(wanted: Wanted, source: Source, result: Collected, report: Report) -
     for ids, first, last in batches:
         works, promised, short = _citing_batch(source, ids, first, last)
         for work in works.values():
-            row = _row(result, work)
+            row = result.row(work)
             if row is not None:
                 citing.setdefault(row["work_id"], row)
-        expected, received = expected + (max(promised, len(works)) if short else len(works)), received + len(works)
+        expected += max(promised, len(works)) if short else len(works)
+        received += len(works)
         asked.update(set(ids) - short)
         report("citing works", 1, len(batches))
-    for number, row in citing.items():
-        result.rows.setdefault(number, row)
-    needed = {focal: {focal, *_cited(result, result.rows[focal])} for focal in result.focal}
+    result.rows = citing | result.rows
+    needed = {focal: {focal, *result.cited(result.rows[focal])} for focal in result.focal}
     result.cut_short = {focal for focal, works in needed.items() if not works <= asked}
     result.facts["citing"] = {
         "works_asked_for": len(asked),
@@ -306,39 +318,30 @@ def _citing(wanted: Wanted, source: Source, result: Collected, report: Report) -
     }
 
 
-def _citing_batch(source: Source, ids: list[int], first: int, last: int) -> tuple[dict[str, Any], int, set[int]]:
-    """Works that cite one of `ids` in the years from `first` to `last`.
+def _citing_batch(source: Connection, ids: list[int], first: int, last: int) -> tuple[dict[str, Any], int, set[int]]:
+    """Works by id that cite one of `ids` in the years from `first` to `last`; their number by the API's count; and
+    those of `ids` whose citing works are incomplete.
 
     If the API gives fewer works than its count says, the query is split into halves, first of the ids and then of the
     years, until the works for which answers are incomplete are known. Their pages are forgotten, so that the next run
     fetches them again.
-
-    Returns
-    -------
-    dict from id to work
-    int
-        The number of works by the API's count.
-    set of int
-        Those of `ids` whose citing works are incomplete.
     """
-    query = Works(source).filter(cites="|".join(f"W{number}" for number in ids), **_years(first, last))
-    query = query.select(NARROW)
-    in_parts = len(ids) > 1 or first < last
+    query = Works(source).filter(cites="|".join(f"W{number}" for number in ids), **_years(first, last)).select(NARROW)
+    middle, year = len(ids) // 2, (first + last) // 2
+    if len(ids) > 1:
+        parts = [(ids[:middle], first, last), (ids[middle:], first, last)]
+    else:
+        parts = [(ids, first, year), (ids, year + 1, last)] if first < last else []
     works: dict[str, Any] = {}
     promised = 0
     # What cannot be asked for in parts is asked for once more. The second answer takes the place of the first, here as
     # in the page store, so that a replay of the stored pages comes to the same result.
-    for again in (False,) if in_parts else (False, True):
+    for again in (False,) if parts else (False, True):
         found, promised = whole_answer(query, again=again)
         works = {str(work.get("id")) if isinstance(work, dict) else repr(work): work for work in found}
         if len(works) >= promised:
             return works, promised, set()
-    middle, year = len(ids) // 2, (first + last) // 2
-    if len(ids) > 1:
-        parts = [(ids[:middle], first, last), (ids[middle:], first, last)]
-    elif first < last:
-        parts = [(ids, first, year), (ids, year + 1, last)]
-    else:
+    if not parts:
         source.forget(query.sent)
         return works, promised, set(ids)
     short: set[int] = set()
@@ -347,26 +350,6 @@ def _citing_batch(source: Source, ids: list[int], first: int, last: int) -> tupl
         works |= more
         short |= missing
     return works, promised, short
-
-
-def _cited(result: Collected, row: dict[str, Any]) -> list[int]:
-    """References of a work that exist, under the ids they have now."""
-    current = (result.merged.get(number, number) for number in row["referenced_works"])
-    return [number for number in dict.fromkeys(current) if number in result.rows]
-
-
-def _row(result: Collected, work: Any) -> dict[str, Any] | None:
-    try:
-        return work_row(work)
-    except UnusableWork as error:
-        result.unusable[work.get("id") if isinstance(work, dict) else None] = error.reason
-        return None
-
-
-def _note_merge(result: Collected, asked: int | None, work: Any) -> None:
-    now = short_id(work["id"])
-    if asked is not None and now is not None and now != asked:
-        result.merged[asked] = now
 
 
 def _years(first: int | None, last: int | None) -> dict[str, str]:

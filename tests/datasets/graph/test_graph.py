@@ -94,7 +94,7 @@ def test_built_in_passes_equals_built_in_memory(tmp_path_factory, given_graph, m
     assert same(built, CitationGraph.from_ids(citing, cited, np.asarray(years)[order], names))
     assert built.node_ids is not None
     assert built.node_ids.tolist() == names.tolist()
-    assert not list(folder.glob("graph/*.tmp"))
+    assert {path.suffix for path in (folder / "graph").iterdir()} == {".npy", ".json", ".lock"}
 
 
 def write(folder, papers, citations):
