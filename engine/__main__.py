@@ -1,6 +1,4 @@
-"""`python -m scisci_gym.engine`: what `scisci-gym engine` does, without importing the rest of the package's
-commands.
-"""
+"""`python -m scisci_gym.engine`: what `scisci-gym engine` does, without importing the package's other commands."""
 
 from .cli import app
 

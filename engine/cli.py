@@ -1,14 +1,11 @@
 """`scisci-gym engine serve`, which is also `python -m scisci_gym.engine serve`."""
 
-import inspect
-import logging
 import os
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
+from typer import Option
 
 from .options import EngineOptions
 
@@ -20,74 +17,31 @@ def _about() -> None:
     """A Tinker-compatible engine on this machine."""
 
 
-def with_options(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that gives a command the fields of a dataclass as options, in place of its ``**options``.
-
-    A field is an option if its metadata has a ``help``. They also say where the command line differs: ``name``,
-    ``command_line`` (another default), ``unit`` (what the option's number is multiplied by), ``none`` (the word for
-    None). `read_options` turns the options back into fields.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command)
-        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        options = [_parameter(field) for field in fields(kind) if "help" in field.metadata]
-        command.__signature__ = signature.replace(parameters=[*own, *options])  # pyright: ignore[reportFunctionMemberAccess]
-        return command
-
-    return decorate
-
-
-def _parameter(field: Any) -> inspect.Parameter:
-    of = field.metadata
-    name, default, kind = of.get("name", field.name), of.get("command_line", field.default), field.type
-    if default is MISSING:
-        kind, default = list[str] | None, None
-    elif "unit" in of:
-        kind, default = float, default / of["unit"]
-    elif "none" in of or isinstance(default, str):
-        kind, default = str, str(default)
-    flag = f"--{name.replace('_', '-')}"
-    annotation = Annotated[kind, typer.Option(flag, help=of["help"])]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def read_options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the fields of `kind`, from those of the options that `with_options` made of them."""
-    values = {}
-    for field in fields(kind):
-        of = field.metadata
-        name = of.get("name", field.name)
-        if name not in given:
-            continue
-        value = given[name]
-        if field.default is MISSING:
-            value = dict(_pair(item, f"--{name}") for item in value or [])
-        elif "unit" in of:
-            value = type(field.default)(value * of["unit"])
-        elif "none" in of:
-            value = None if value == of["none"] else _whole_number(value, of["none"], f"--{name}")
-        values[field.name] = value
-    return values
-
-
-def _pair(item: str, flag: str) -> tuple[str, str]:
-    name, _, folder = item.partition("=")
-    if not folder:
-        raise typer.BadParameter(f"{item!r} is not of the form NAME=FOLDER", param_hint=flag)
-    return name, folder
-
-
-def _whole_number(text: str, word: str, flag: str) -> int:
-    if not text.removeprefix("-").isdecimal():
-        raise typer.BadParameter(f"{text!r} is neither a whole number nor {word!r}", param_hint=flag)
-    return int(text)
-
-
 @app.command()
-@with_options(EngineOptions)
 def serve(
-    options_from_stdin: Annotated[bool, typer.Option("--options-from-stdin", hidden=True)] = False, **options: Any
+    model: Annotated[
+        list[str] | None, Option(help="NAME=FOLDER or NAME=OWNER/REPO of a base model; may be repeated.")
+    ] = None,
+    checkpoints: Annotated[Path, Option(help="Folder of all checkpoints; it outlives the engine.")] = (
+        EngineOptions.checkpoints
+    ),
+    host: Annotated[str, Option(help="Address; other than this machine needs TINKER_API_KEY.")] = EngineOptions.host,
+    port: Annotated[int, Option(help="Port; 0 takes a free one.")] = 8765,
+    seed: Annotated[str, Option(help="Seed of clients that name none, or 'random'.")] = str(EngineOptions.seed),
+    threads: Annotated[int | None, Option(help="Torch threads; chosen by the number of cores.")] = None,
+    device: Annotated[str | None, Option(help="cpu, cuda, cuda:1, ...; CUDA if there is a GPU.")] = None,
+    dtype: Annotated[str | None, Option(help="float32, bfloat16 or float16, for the base model.")] = None,
+    download: Annotated[bool, Option("--download", help="Fetch models from the Hugging Face hub.")] = False,
+    adapter: Annotated[str, Option(help="Adapters to train: lora or dora.")] = EngineOptions.adapter,
+    quantize: Annotated[str, Option(help="Base model in memory: none, or 4bit (needs bitsandbytes).")] = (
+        EngineOptions.quantize
+    ),
+    gather_ms: Annotated[float, Option(help="How long sampling waits for requests to join a batch, in ms.")] = (
+        EngineOptions.gather_seconds * 1e3
+    ),
+    sampling_gb: Annotated[float, Option(help="Disk space for weights of sampling clients, in GB.")] = (
+        EngineOptions.sampling_bytes / 1e9
+    ),
 ) -> None:
     """Serve the Tinker protocol until interrupted.
 
@@ -96,16 +50,38 @@ def serve(
     """
     from .serve.server import serve as run
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
-        if options_from_stdin:
-            run(EngineOptions.from_json(sys.stdin.read()))
-            return
-        chosen = EngineOptions(**read_options(EngineOptions, options), api_key=os.environ.get("TINKER_API_KEY") or None)
+        options = EngineOptions(
+            models=dict(_name_and_folder(item) for item in model or []),
+            checkpoints=checkpoints,
+            host=host,
+            port=port,
+            seed=_seed(seed),
+            threads=threads,
+            device=device,
+            dtype=dtype,
+            download=download,
+            adapter=adapter,  # pyright: ignore[reportArgumentType] (EngineOptions refuses what it does not know)
+            quantize=quantize,  # pyright: ignore[reportArgumentType]
+            gather_seconds=gather_ms / 1e3,
+            sampling_bytes=int(sampling_gb * 1e9),
+            api_key=os.environ.get("TINKER_API_KEY") or None,
+        )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    run(chosen)
+    run(options)
 
 
-if __name__ == "__main__":
-    app()
+def _name_and_folder(item: str) -> tuple[str, str]:
+    name, _, folder = item.partition("=")
+    if not folder:
+        raise typer.BadParameter(f"{item!r} is not of the form NAME=FOLDER", param_hint="--model")
+    return name, folder
+
+
+def _seed(text: str) -> int | None:
+    if text == "random":
+        return None
+    if not text.removeprefix("-").isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor 'random'", param_hint="--seed")
+    return int(text)

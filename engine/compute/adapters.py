@@ -6,13 +6,13 @@ The base model's modules stay as they are; a forward hook on each adapted layer 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import RequestError
-from ..options import ADAPTER_KINDS, AdapterKind
+from ..options import AdapterKind
 from .compat import dense_weight
 
 ALPHA = 32.0
@@ -37,8 +37,9 @@ class LoraSpec:
             raise RequestError(f"lora_config.rank must be between 1 and 4096, got {self.rank}")
         if not (self.train_attn or self.train_mlp or self.train_unembed):
             raise RequestError("lora_config trains nothing: set train_attn, train_mlp or train_unembed to true")
-        if self.kind not in ADAPTER_KINDS:
-            raise RequestError(f"adapter kind {self.kind!r} is not known; this engine has {', '.join(ADAPTER_KINDS)}")
+        if self.kind not in get_args(AdapterKind):
+            known = ", ".join(get_args(AdapterKind))
+            raise RequestError(f"adapter kind {self.kind!r} is not known; this engine has {known}")
 
     def adapts(self, part: str) -> bool:
         """Whether layers of this part (attn, mlp or unembed) carry an adapter."""

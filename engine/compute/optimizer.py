@@ -2,9 +2,11 @@
 
 import copy
 import math
-from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from ..errors import RequestError
@@ -13,13 +15,13 @@ from .adapters import AdapterWeights
 
 @dataclass(frozen=True)
 class AdamSettings:
-    """Tinker's `AdamParams`, given anew at every step."""
+    """Tinker's `AdamParams`, given anew at every step. A norm of 0 or less clips nothing."""
 
-    learning_rate: float = 1e-4
-    beta1: float = 0.9
-    beta2: float = 0.95
-    eps: float = 1e-12
-    weight_decay: float = 0.0
+    learning_rate: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-4
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    eps: Annotated[float, Field(ge=0)] = 1e-12
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
     grad_clip_norm: float = 0.0
 
 

@@ -1,17 +1,23 @@
-"""The JSON requests of the protocol. Unknown fields are ignored, so that a newer SDK can send more than is used
-here.
+"""The JSON requests of the protocol, named after its routes.
+
+Unknown fields are ignored, so that a newer SDK can send more than is used here.
 """
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel as PydanticModel
+from pydantic import ConfigDict, Field, ValidationError
 
 from ..compute.adapters import LoraSpec
+from ..compute.model import BaseModel
+from ..compute.optimizer import AdamSettings
+from ..compute.sampling import SampleRequest
+from ..compute.token_choice import ChoiceRule, seeded_key
 from ..errors import RequestError
 
 
-class Message(BaseModel):
+class Message(PydanticModel):
     """Base of all requests."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
@@ -21,33 +27,16 @@ class CreateSession(Message):
     """A new client; a tag ``seed=N`` names the seed of its run."""
 
     tags: list[str] = []
-    user_metadata: dict[str, Any] | None = None
 
 
-class LoraConfig(Message):
-    """What to adapt, see `LoraSpec`."""
-
-    rank: int
-    seed: int | None = None
-    train_unembed: bool = True
-    train_mlp: bool = True
-    train_attn: bool = True
-
-    def spec(self) -> LoraSpec:
-        """The same as a checked `LoraSpec`."""
-        return LoraSpec(**self.model_dump())
+class SessionHeartbeat(Message):
+    session_id: str
 
 
 class OptimizerConfig(Message):
     """The optimizer; only ``adamw`` is served."""
 
     type: str = "adamw"
-
-
-class SessionHeartbeat(Message):
-    """A sign of life of a client."""
-
-    session_id: str
 
 
 class CreateModel(Message):
@@ -57,7 +46,7 @@ class CreateModel(Message):
     model_seq_id: int
     base_model: str
     user_metadata: dict[str, Any] | None = None
-    lora_config: LoraConfig | None = None
+    lora_config: LoraSpec | None = None
     optimizer_config: OptimizerConfig = OptimizerConfig()
 
 
@@ -68,21 +57,8 @@ class ModelRef(Message):
     seq_id: int | None = None
 
 
-class AdamParams(Message):
-    """The settings of one step of AdamW."""
-
-    learning_rate: float = Field(1e-4, ge=0, allow_inf_nan=False)
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.95, ge=0, lt=1)
-    eps: float = Field(1e-12, ge=0)
-    weight_decay: float = Field(0.0, ge=0)
-    grad_clip_norm: float = 0.0
-
-
 class OptimStep(ModelRef):
-    """A step of the optimizer."""
-
-    adam_params: AdamParams | None = None
+    adam_params: AdamSettings | None = None
     optimizer_params: dict[str, Any] | None = None
 
 
@@ -118,14 +94,11 @@ class CreateSamplingSession(Message):
     """A sampling session on a checkpoint or on a base model."""
 
     session_id: str
-    sampling_session_seq_id: int = 0
     base_model: str | None = None
     model_path: str | None = None
 
 
 class JoinSamplingSession(Message):
-    """Another client of a sampling session."""
-
     sampling_session_id: str
 
 
@@ -137,22 +110,11 @@ class Chunk(Message):
 
 
 class ModelInput(Message):
-    """A prompt."""
-
     chunks: list[Chunk]
-
-    def ints(self, what: str) -> list[int]:
-        """The token ids; images and audio are refused."""
-        tokens: list[int] = []
-        for chunk in self.chunks:
-            if chunk.tokens is None:
-                raise RequestError(f"{what} holds a {chunk.type!r} chunk; the local engine takes text tokens only")
-            tokens += chunk.tokens
-        return tokens
 
 
 class SamplingParams(Message):
-    """How to choose tokens, and when to stop."""
+    """How to choose tokens, and when to stop: at token ids, at strings, or (None) at the model's end-of-text tokens."""
 
     max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = None
@@ -170,8 +132,6 @@ class Sample(Message):
     sampling_params: SamplingParams = SamplingParams()
     sampling_session_id: str | None = None
     seq_id: int | None = None
-    base_model: str | None = None
-    model_path: str | None = None
     prompt_logprobs: bool | None = None
     topk_prompt_logprobs: int = Field(0, ge=0, le=1024)
     topk_sample_logprobs: int = Field(0, ge=0, le=1024)
@@ -179,16 +139,54 @@ class Sample(Message):
     prompt_alt_tokens_k: int = 0
     prompt_logprobs_last_n: int | None = None
 
+    def for_model(self, base: BaseModel) -> SampleRequest:
+        """What the sampler works on. Samples without a seed have an empty key: the sampling session gives them one.
+
+        Raises
+        ------
+        RequestError
+            For tokens outside the vocabulary, a prompt that leaves no room for `max_tokens`, bad sampling parameters,
+            or a field that the local engine does not serve.
+        """
+        if self.target_prompt_logprobs is not None or self.prompt_alt_tokens_k:
+            raise RequestError(
+                "target_prompt_logprobs and prompt_alt_tokens_k are not available on the local engine; "
+                "use topk_prompt_logprobs or compute_logprobs"
+            )
+        prompt: list[int] = []
+        for chunk in self.prompt.chunks:
+            if chunk.tokens is None:
+                raise RequestError(f"the prompt holds a {chunk.type!r} chunk; the local engine takes text tokens only")
+            prompt += chunk.tokens
+        params, last_n = self.sampling_params, self.prompt_logprobs_last_n
+        base.check_tokens(prompt, "the prompt", extra=params.max_tokens or 1)
+        if last_n is not None and not 1 <= last_n < len(prompt):
+            raise RequestError(
+                f"prompt_logprobs_last_n must be between 1 and len(prompt) - 1 = {len(prompt) - 1}, got {last_n}"
+            )
+        stop = [params.stop] if isinstance(params.stop, str) else params.stop
+        if stop is not None and "" in stop:
+            raise RequestError("sampling_params.stop holds an empty string, which would stop everywhere; leave it out")
+        samples = range(self.num_samples)
+        return SampleRequest(
+            prompt=tuple(prompt),
+            keys=tuple(b"" if params.seed is None else seeded_key(params.seed, i) for i in samples),
+            max_tokens=params.max_tokens or base.context_length - len(prompt),
+            rule=ChoiceRule(params.temperature, params.top_k, params.top_p),
+            stop_ids=base.eos_ids if stop is None else frozenset(s for s in stop if isinstance(s, int)),
+            stop_strings=tuple(s for s in stop or () if isinstance(s, str)),
+            prompt_logprobs=bool(self.prompt_logprobs),
+            score_last=last_n,
+            topk_prompt=self.topk_prompt_logprobs,
+            topk_sampled=self.topk_sample_logprobs,
+        )
+
 
 class RetrieveFuture(Message):
-    """A question for the result of a promise."""
-
     request_id: str
 
 
 class WeightsInfo(Message):
-    """A question for what a checkpoint holds."""
-
     tinker_path: str
 
 

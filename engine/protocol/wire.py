@@ -1,16 +1,19 @@
 """Protobuf on the wire: training requests in, samples and training results out.
 
-The mirror image of the SDK's `tinker.proto.request_conv` and `response_conv`.
+The mirror image of the SDK's `tinker.proto.request_conv` and `response_conv`. The messages are internal to the SDK;
+`tests/engine/protocol/test_wire.py` names what has moved.
 """
+
+from itertools import groupby
 
 import numpy as np
 import zstandard
 from google.protobuf.message import DecodeError
+from tinker.proto import tinker_public_pb2 as pb
 
 from ..compute.sampling import SampleResult, TopK
 from ..compute.training import ForwardBackwardResult, TrainingDatum
 from ..errors import RequestError
-from .compat import pb
 
 _DTYPES: dict[int, type[np.generic]] = {
     pb.DTYPE_FLOAT32: np.float32,
@@ -21,24 +24,10 @@ MAX_BODY = 1 << 30
 """Bytes of a request after decompression."""
 
 
-def decompress(body: bytes, encoding: str | None) -> bytes:
-    """Undo ``Content-Encoding``: none or zstd."""
-    if encoding in (None, "", "identity"):
-        return body
-    if encoding != "zstd":
-        raise RequestError(f"Content-Encoding {encoding!r} is not supported; send zstd or none", status=415)
-    try:
-        with zstandard.ZstdDecompressor().stream_reader(body) as reader:
-            plain = reader.read(MAX_BODY + 1)
-    except zstandard.ZstdError as error:
-        raise RequestError(f"the body is not valid zstd: {error}") from error
-    if len(plain) > MAX_BODY:
-        raise RequestError(f"the body is larger than {MAX_BODY} bytes when decompressed", status=413)
-    return plain
-
-
-def parse_forward_backward(body: bytes) -> pb.ForwardBackwardRequest:
-    """Decode the envelope; the data are read by `training_data`."""
+def parse_forward_backward(body: bytes, encoding: str | None) -> pb.ForwardBackwardRequest:
+    """Decode the envelope, which may be compressed by zstd; the data are read by `training_data`."""
+    if encoding not in (None, "", "identity"):
+        body = _decompressed(body, encoding)
     message = pb.ForwardBackwardRequest()
     try:
         message.ParseFromString(body)
@@ -51,37 +40,45 @@ def parse_forward_backward(body: bytes) -> pb.ForwardBackwardRequest:
     return message
 
 
+def _decompressed(body: bytes, encoding: str) -> bytes:
+    if encoding != "zstd":
+        raise RequestError(f"Content-Encoding {encoding!r} is not supported; send zstd or none", status=415)
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(body) as reader:
+            plain = reader.read(MAX_BODY + 1)
+    except zstandard.ZstdError as error:
+        raise RequestError(f"the body is not valid zstd: {error}") from error
+    if len(plain) > MAX_BODY:
+        raise RequestError(f"the body is larger than {MAX_BODY} bytes when decompressed", status=413)
+    return plain
+
+
 def loss_config(message: pb.ForwardBackwardRequest) -> dict[str, float]:
     """The numbers of the loss's configuration; text values belong to losses that are refused anyway."""
-    if message.loss_fn_config_v2:
-        out: dict[str, float] = {}
-        for key, value in message.loss_fn_config_v2.items():
-            if value.WhichOneof("value") != "number":
-                raise RequestError(
-                    f"loss_fn_config[{key!r}] is {value.text!r}; the local engine's losses take numbers only"
-                )
-            out[key] = value.number
-        return out
-    return dict(message.loss_fn_config)
+    for key, value in message.loss_fn_config_v2.items():
+        if value.WhichOneof("value") != "number":
+            raise RequestError(
+                f"loss_fn_config[{key!r}] is {value.text!r}; the local engine's losses take numbers only"
+            )
+    return {key: value.number for key, value in message.loss_fn_config_v2.items()} or dict(message.loss_fn_config)
 
 
 def training_data(message: pb.ForwardBackwardRequest) -> list[TrainingDatum]:
     """The data of a request as arrays (see `TrainingDatum`)."""
     out = []
     for i, datum in enumerate(message.data):
-        chunks = []
+        what = f"datum[{i}].model_input"
+        chunks = [np.zeros(0, np.int64)]
         for chunk in datum.model_input:
-            if chunk.WhichOneof("chunk") != "encoded_text":
-                kind = chunk.WhichOneof("chunk")
-                raise RequestError(
-                    f"datum[{i}].model_input holds a {kind!r} chunk; the local engine takes text tokens only"
-                )
-            chunks.append(_array(chunk.encoded_text.tokens, np.int32, f"datum[{i}].model_input"))
-        tokens = np.concatenate(chunks).astype(np.int64) if chunks else np.zeros(0, np.int64)
-        inputs = {k: _tensor(v, f"datum[{i}].loss_fn_inputs[{k!r}]") for k, v in datum.loss_fn_inputs.items()}
-        for key, value in inputs.items():
-            inputs[key] = value.astype(np.int64 if key == "target_tokens" else np.float32, copy=False)
-        out.append(TrainingDatum(tokens, inputs))
+            kind = chunk.WhichOneof("chunk")
+            if kind != "encoded_text":
+                raise RequestError(f"{what} holds a {kind!r} chunk; the local engine takes text tokens only")
+            chunks.append(_array(chunk.encoded_text.tokens, np.int32, what))
+        inputs = {}
+        for key, value in datum.loss_fn_inputs.items():
+            array = _tensor(value, f"datum[{i}].loss_fn_inputs[{key!r}]")
+            inputs[key] = array.astype(np.int64 if key == "target_tokens" else np.float32, copy=False)
+        out.append(TrainingDatum(np.concatenate(chunks), inputs))
     return out
 
 
@@ -121,16 +118,9 @@ def _tensor(message: pb.Tensor, what: str) -> np.ndarray:
 
 def forward_backward_bytes(result: ForwardBackwardResult) -> bytes:
     """A serialised `ForwardBackwardOutput`; neighbours of equal trailing shape share a record."""
-    message = pb.ForwardBackwardOutput(loss_fn_output_type="ArrayRecord")
-    for key, value in result.metrics.items():
-        message.metrics[key] = value
-    start = 0
-    while start < len(result.logprobs):
-        trailing = result.logprobs[start].shape[1:]
-        stop = start
-        while stop < len(result.logprobs) and result.logprobs[stop].shape[1:] == trailing:
-            stop += 1
-        part = result.logprobs[start:stop]
+    message = pb.ForwardBackwardOutput(loss_fn_output_type="ArrayRecord", metrics=result.metrics)
+    for trailing, group in groupby(result.logprobs, lambda logprobs: logprobs.shape[1:]):
+        part = list(group)
         record = message.loss_fn_outputs.add()
         record.num_datums = len(part)
         tensor = record.fields["logprobs"]
@@ -138,7 +128,6 @@ def forward_backward_bytes(result: ForwardBackwardResult) -> bytes:
         tensor.data = np.concatenate([p.ravel() for p in part]).astype(np.float32).tobytes()
         tensor.offsets = (np.cumsum([0, *(p.size for p in part)]) * 4).astype(np.int64).tobytes()
         tensor.trailing_shape.extend(trailing)
-        start = stop
     return message.SerializeToString()
 
 

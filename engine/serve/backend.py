@@ -20,11 +20,11 @@ from ..compute.adapters import AdapterWeights, LoraSpec, adapter_from_tensors, n
 from ..compute.checkpoints import Checkpoint, CheckpointInfo, CheckpointPath, CheckpointStore, check_name, now
 from ..compute.loading import choose_device, find_model, load_model
 from ..compute.model import BaseModel
-from ..compute.sampling import Sampler, SampleRequest, SampleResult
+from ..compute.sampling import Sampler, SampleResult
 from ..compute.token_choice import OccurrenceKeys
 from ..errors import RequestError
 from ..options import EngineOptions, is_hub_name
-from .sampling_sessions import SamplingSessions
+from .sampling_sessions import SamplingSession, SamplingSessions
 from .scheduler import SampleJob
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Backend:
         self.store = CheckpointStore(Path(options.checkpoints))
         self.sessions = SamplingSessions(self.store, options.sampling_bytes)
         self.models: dict[str, TrainingModel] = {}
-        self._bases: dict[str, BaseModel] = {}
+        self._bases: dict[Path, BaseModel] = {}
         self._samplers: dict[int, Sampler] = {}
 
     def base(self, name: str) -> BaseModel:
@@ -71,6 +71,14 @@ class Backend:
         # A relative path means something else in another working directory: it is remembered as an absolute one.
         is_path = name not in models and Path(name).is_dir()
         return self._loaded(str(folder.resolve()) if is_path else name, folder)
+
+    def _loaded(self, name: str, folder: Path) -> BaseModel:
+        key = folder.resolve()
+        if key not in self._bases:
+            base = load_model(name, folder, self._device, self._dtype, self.options.quantize)
+            self._bases[key] = base
+            self._samplers[id(base)] = Sampler(base, *_sampling_shape(base))
+        return self._bases[key]
 
     def base_of(self, path: CheckpointPath) -> BaseModel:
         """The base model that a checkpoint was trained on.
@@ -97,14 +105,6 @@ class Backend:
         if name in self.options.models or is_hub_name(name) or not self.options.is_local:
             return name
         return str(self.store.base_folder(path))
-
-    def _loaded(self, name: str, folder: Path) -> BaseModel:
-        key = str(folder.resolve())
-        if key not in self._bases:
-            base = load_model(name, folder, self._device, self._dtype, self.options.quantize)
-            self._bases[key] = base
-            self._samplers[id(base)] = Sampler(base, *_sampling_shape(base))
-        return self._bases[key]
 
     def model(self, model_id: str) -> TrainingModel:
         """The model in training with this id; a `RequestError` (404) if there is none."""
@@ -179,10 +179,10 @@ class Backend:
         """Write a checkpoint and return its path."""
         model = self.model(model_id)
         name = check_name(name or f"step-{model.step:06d}-{uuid.uuid4().hex[:6]}", "the name of a checkpoint")
-        path = CheckpointPath(model_id, kind, name)
+        path = str(CheckpointPath(model_id, kind, name))
         state = optimizer.optimizer_tensors(model.adapter, model.optimizer) if kind == "weights" else None
         info = CheckpointInfo(
-            path=str(path),
+            path=path,
             base_model=model.base.name,
             lora=model.adapter.spec,
             step=model.step,
@@ -194,7 +194,7 @@ class Backend:
             quantize=self.options.quantize,
         )
         self.store.save(info, model.adapter, state, model.base.folder.resolve(), overwrite=overwrite)
-        return str(path)
+        return path
 
     def load(
         self,
@@ -216,33 +216,29 @@ class Backend:
         """
         source = CheckpointPath.parse(path)
         checkpoint = self.store.load(source)
-        self._check_kind(checkpoint.info)
+        info, mine = checkpoint.info, self.options
+        if (info.lora.kind, info.quantize) != (mine.adapter, mine.quantize):
+            raise RequestError(
+                f"{info.path} was trained with adapter {info.lora.kind!r} and quantize {info.quantize!r}, this engine "
+                f"trains with {mine.adapter!r} and {mine.quantize!r}; to go on with it start the engine with --adapter "
+                f"{info.lora.kind} --quantize {info.quantize} (sampling from it works as it is)"
+            )
         if with_optimizer and checkpoint.optimizer is None:
             raise RequestError(
                 f"{path} holds no optimizer state (it is a sampler checkpoint); load it without optimizer"
             )
-        name = base_model or checkpoint.info.base_model
-        base = self.base_of(source) if name == checkpoint.info.base_model else self.base(name)
+        name = base_model or info.base_model
+        base = self.base_of(source) if name == info.base_model else self.base(name)
         adapter = self._adapter(base, checkpoint)
         state = optimizer.new_optimizer(adapter)
         if with_optimizer and checkpoint.optimizer is not None:
             optimizer.restore_optimizer(adapter, state, checkpoint.optimizer)
-        step = checkpoint.info.step if with_optimizer else 0
         before = self.models.get(model_id)
-        metadata = metadata or (before.metadata if before else checkpoint.info.run_metadata)
+        metadata = metadata or (before.metadata if before else info.run_metadata)
+        step = info.step if with_optimizer else 0
         model = TrainingModel(model_id, base, adapter, state, metadata, step, seed)
         self.models = {**self.models, model_id: model}
         return model
-
-    def _check_kind(self, info: CheckpointInfo) -> None:
-        kind, quantize = info.lora.kind, info.quantize
-        mine = self.options
-        if (kind, quantize) != (mine.adapter, mine.quantize):
-            raise RequestError(
-                f"{info.path} was trained with adapter {kind!r} and quantize {quantize!r}, this engine trains "
-                f"with {mine.adapter!r} and {mine.quantize!r}; to go on with it start the engine with --adapter {kind} "
-                f"--quantize {quantize} (sampling from it works as it is)"
-            )
 
     def _adapter(self, base: BaseModel, checkpoint: Checkpoint) -> AdapterWeights:
         return adapter_from_tensors(base.layers, checkpoint.info.lora, checkpoint.tensors, base.device)
@@ -250,33 +246,37 @@ class Backend:
     def sampler_from_model(self, model_id: str) -> str:
         """Open a sampling session on the present weights of a model, which later steps do not change."""
         model = self.model(model_id)
-        adapter = model.adapter.snapshot()
-        keys = self._keys(weights_version(adapter.spec, model.step), model.seed)
-        return self.sessions.open(model.base, keys, _owner(model_id), adapter).session_id
+        keys = self._keys(model.adapter.spec, model.step, model.seed)
+        return self.sessions.open(model.base, keys, _owner(model_id), model.adapter.snapshot())
 
     def sampler_from_path(self, path: str, owner: str = "", seed: int | None = None) -> str:
         """Open a sampling session of the client session `owner`, whose run has this seed, on a checkpoint."""
         source = CheckpointPath.parse(path)
         checkpoint = self.store.load(source)
-        base = self.base_of(source)
-        if checkpoint.info.quantize != self.options.quantize:
+        info, base = checkpoint.info, self.base_of(source)
+        if info.quantize != self.options.quantize:
             logger.warning(
                 "%s was trained on a base model with quantize %r and is sampled from with %r: "
                 "its log-probabilities are not those of training",
                 path,
-                checkpoint.info.quantize,
+                info.quantize,
                 self.options.quantize,
             )
-        keys = self._keys(weights_version(checkpoint.info.lora, checkpoint.info.step), seed)
-        adapter = self._adapter(base, checkpoint).frozen()
-        return self.sessions.open(base, keys, owner, adapter, source, checkpoint.info.time).session_id
+        keys = self._keys(info.lora, info.step, seed)
+        return self.sessions.open(base, keys, owner, self._adapter(base, checkpoint).frozen(), source, info.time)
 
     def sampler_from_base(self, base_model: str, owner: str = "", seed: int | None = None) -> str:
         """Open a sampling session of the client session `owner`, whose run has this seed, on a base model."""
-        return self.sessions.open(self.base(base_model), self._keys("base", seed), owner).session_id
+        return self.sessions.open(self.base(base_model), self._keys(None, 0, seed), owner)
 
-    def _keys(self, weights: str, run_seed: int | None) -> OccurrenceKeys:
-        return OccurrenceKeys(self.options.seed if run_seed is None else run_seed, weights)
+    def _keys(self, spec: LoraSpec | None, step: int, run_seed: int | None) -> OccurrenceKeys:
+        """Random keys for weights of a version, which is made of the adapter's seed and the number of steps.
+
+        It is not a hash of the weights: one differing bit, and a resumed run would draw entirely other samples. This
+        way it draws the same ones but for the rare draw that falls between the two.
+        """
+        version = "base" if spec is None else f"{spec.seed}:{step}"
+        return OccurrenceKeys(self.options.seed if run_seed is None else run_seed, version)
 
     def prepare_samples(self, jobs: Sequence[SampleJob]) -> None:
         """Read the prompts of requests whose batch is not complete yet."""
@@ -290,10 +290,7 @@ class Backend:
         results: dict[int, SampleResult | Exception] = {}
         for session_id, members in _by_session(jobs).items():
             try:
-                session = self.sessions.get(session_id)
-                requests = [self._with_keys(session.keys, job.payload) for job in members]
-                sampler = self._samplers[id(session.base)]
-                served = sampler.sample(self.sessions.adapter(session), requests)
+                served = self._sample(self.sessions.get(session_id), members)
                 results |= {id(job): result for job, result in zip(members, served, strict=True)}
             except Exception as error:
                 results |= {id(job): error for job in members}
@@ -301,11 +298,13 @@ class Backend:
             sampler.forget()
         return [results[id(job)] for job in jobs]
 
-    def _with_keys(self, keys: OccurrenceKeys, request: SampleRequest) -> SampleRequest:
-        """Give a request without a seed its random keys; called in the client's order."""
-        if all(request.keys):
-            return request
-        return replace(request, keys=tuple(keys.next(request.prompt) for _ in request.keys))
+    def _sample(self, session: SamplingSession, jobs: list[SampleJob]) -> list[SampleResult]:
+        # Requests without a seed get their keys from the session, in the client's order.
+        requests = [
+            replace(request, keys=tuple(key or session.keys.next(request.prompt) for key in request.keys))
+            for request in (job.payload for job in jobs)
+        ]
+        return self._samplers[id(session.base)].sample(self.sessions.adapter(session), requests)
 
     def end_session(self, session_id: str) -> None:
         """Free the models and sampling sessions of a client session."""
@@ -333,12 +332,3 @@ def _by_session(jobs: Sequence[SampleJob]) -> dict[str, list[SampleJob]]:
     for job in jobs:
         out.setdefault(job.session_id, []).append(job)
     return out
-
-
-def weights_version(spec: LoraSpec, step: int) -> str:
-    """The version of weights that enters the random keys of a sampling session: adapter seed and number of steps.
-
-    Not a hash of the weights: one differing bit, and a resumed run would draw entirely other samples. This way it
-    draws the same ones but for the rare draw that falls between the two.
-    """
-    return f"{spec.seed}:{step}"

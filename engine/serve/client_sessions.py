@@ -28,30 +28,18 @@ class ClientSession:
 
 
 class ClientSessions:
-    """Routes of the sessions, and the table of those that have not ended. It is used on the event loop only."""
+    """The sessions that have not ended, and their routes. The table is used on the event loop only."""
 
     def __init__(self, backend: Backend, promises: Promises) -> None:
         self._backend, self._promises = backend, promises
         self._alive: dict[str, ClientSession] = {}
 
-    def add_to(self, app: web.Application, api: str) -> None:
-        """Register the routes under `api`."""
-        app.router.add_post(f"{api}/create_session", self.create_session)
-        app.router.add_post(f"{api}/session_heartbeat", self.heartbeat)
-        app.router.add_post(f"{api}/sessions/{{id}}/finish", self.finish_session)
-
-    def get(self, session_id: str) -> ClientSession:
-        """The session of a client that is alive.
-
-        Raises
-        ------
-        RequestError
-            If there is no such session.
-        """
+    def seed(self, session_id: str) -> int | None:
+        """The seed of a client's run; a `RequestError` (404) if no such client is alive."""
         session = self._alive.get(session_id)
         if session is None:
             raise RequestError(f"session {session_id!r} is not known; create a new ServiceClient", status=404)
-        return session
+        return session.seed
 
     def sweep(self) -> None:
         """End the sessions of clients that sent no heartbeat for `SESSION_SECONDS`."""
@@ -67,7 +55,7 @@ class ClientSessions:
         self._alive[session_id] = ClientSession(time.monotonic(), session_seed(body.tags))
         return web.json_response({"type": "create_session", "session_id": session_id})
 
-    async def heartbeat(self, request: web.Request) -> web.Response:
+    async def session_heartbeat(self, request: web.Request) -> web.Response:
         """A sign of life; 410 tells a client that it has ended."""
         body = m.parse(m.SessionHeartbeat, await request.read())
         if body.session_id not in self._alive:

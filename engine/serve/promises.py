@@ -29,44 +29,48 @@ class Promise:
     done_at: float | None = None
     fetched_at: float | None = None
 
+    def resolve(self, result: Any) -> None:
+        """Finish it from any thread. The result is dropped if the server has stopped (its loop is closed)."""
+        loop = self.future.get_loop()
+        try:
+            loop.call_soon_threadsafe(self._set, result)
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
+
+    def _set(self, result: Any) -> None:
+        if not self.future.done():
+            self.future.set_result(result)
+            self.done_at = time.monotonic()
+            self.job = None
+
+    def fetch(self) -> Any:
+        """The result of a finished promise, which may be forgotten `KEEP_FETCHED` seconds later."""
+        self.fetched_at = time.monotonic()
+        return self.future.result()
+
 
 class Promises:
-    """All promises of a server, and the worker that keeps them. Only `resolve` may be called from other threads than
-    the event loop's.
-    """
+    """All promises of a server. They are made, kept and forgotten on the event loop only."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._by_id: dict[str, Promise] = {}
-        self._by_key: dict[Hashable, str] = {}
+        self._by_key: dict[Hashable, Promise] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def start(self) -> None:
-        """Start the worker; called on the event loop."""
-        self._loop = asyncio.get_running_loop()
-        self._scheduler.start()
-
-    def stop(self) -> None:
-        """End the worker after its present job."""
-        self._scheduler.stop()
-
     def promised(self, key: Hashable | None, run: Callable[[], Any], **extra: Any) -> web.Response:
         """Queue work and answer with its request id; a repeat of the same request gets the same id."""
-        promise = self.find(key)
-        if promise is None:
-            promise = self.create(key)
-            self._submit(promise, run)
+        promise = self.find(key) or self._run(self.create(key), run)
         return web.json_response({"request_id": promise.request_id, **extra})
 
     async def done(self, run: Callable[[], Any]) -> Any:
         """Run on the worker and wait, for routes that answer directly."""
-        promise = self.create()
-        self._submit(promise, run)
-        result = await promise.future
-        self.fetched(promise)
+        promise = self._run(self.create(), run)
+        await promise.future
+        result = promise.fetch()
         if isinstance(result, Exception):
             raise result
         return result
@@ -83,24 +87,24 @@ class Promises:
     def cancel(self, promise: Promise) -> None:
         """Fail a sampling request, and drop it if it is not being served yet; other requests go on."""
         if promise.job is not None:
-            self._scheduler.cancel(promise.job)
-            self.resolve(promise, RequestError("the request was cancelled by the client"))
-            self.fetched(promise)
+            promise.job.cancelled = True
+            promise.resolve(RequestError("the request was cancelled by the client"))
+            promise.fetched_at = time.monotonic()
 
-    def _submit(self, promise: Promise, run: Callable[[], Any]) -> None:
-        self._scheduler.submit(Job(run, lambda result: self.resolve(promise, result)))
+    def _run(self, promise: Promise, run: Callable[[], Any]) -> Promise:
+        self._scheduler.submit(Job(run, promise.resolve))
+        return promise
 
     def find(self, key: Hashable | None) -> Promise | None:
         """The promise of an earlier sending of the same request: clients repeat one when the reply got lost."""
-        return self._by_id.get(self._by_key.get(key, "")) if key is not None else None
+        return self._by_key.get(key)
 
     def create(self, key: Hashable | None = None) -> Promise:
         """A new promise, which nothing keeps yet."""
-        assert self._loop is not None, "the server has not started"
-        promise = Promise(uuid.uuid4().hex, key, self._loop.create_future())
+        promise = Promise(uuid.uuid4().hex, key, asyncio.get_running_loop().create_future())
         self._by_id[promise.request_id] = promise
         if key is not None:
-            self._by_key[key] = promise.request_id
+            self._by_key[key] = promise
         return promise
 
     def get(self, request_id: str) -> Promise:
@@ -113,30 +117,6 @@ class Promises:
             )
         return promise
 
-    def resolve(self, promise: Promise, result: Any) -> None:
-        """Finish a promise from any thread. The result is dropped if the server has stopped (its loop is closed)."""
-        loop = promise.future.get_loop()
-        try:
-            loop.call_soon_threadsafe(self._set, promise, result)
-        except RuntimeError:
-            if not loop.is_closed():
-                raise
-
-    def _set(self, promise: Promise, result: Any) -> None:
-        if not promise.future.done():
-            promise.future.set_result(result)
-            promise.done_at = time.monotonic()
-            promise.job = None
-
-    async def wait(self, promise: Promise, seconds: float) -> bool:
-        """Whether the promise is finished within `seconds`."""
-        done, _ = await asyncio.wait([promise.future], timeout=seconds)
-        return bool(done)
-
-    def fetched(self, promise: Promise) -> None:
-        """Note that the client has the result: it may be forgotten after `KEEP_FETCHED` seconds."""
-        promise.fetched_at = time.monotonic()
-
     def sweep(self) -> None:
         """Forget results fetched `KEEP_FETCHED` seconds ago, or not fetched within `KEEP_UNFETCHED` seconds."""
         now = time.monotonic()
@@ -145,5 +125,5 @@ class Promises:
             stale = promise.done_at is not None and now - promise.done_at > KEEP_UNFETCHED
             if fetched or stale:
                 del self._by_id[promise.request_id]
-                if promise.key is not None and self._by_key.get(promise.key) == promise.request_id:
+                if promise.key is not None and self._by_key.get(promise.key) is promise:
                     del self._by_key[promise.key]

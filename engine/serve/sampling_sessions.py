@@ -35,6 +35,8 @@ class SamplingSession:
         taken straight from training.
     spec
         None for the base model.
+    file
+        Where the weights are put when they leave the memory.
     waiting, joined
         Requests that are not answered yet, and clients in other processes. Both are changed on the event loop only.
     adapter, last_used, file_bytes
@@ -46,18 +48,15 @@ class SamplingSession:
     base: BaseModel
     keys: OccurrenceKeys
     owner: str
-    source: CheckpointPath | None = None
-    saved: str | None = None
-    spec: LoraSpec | None = None
+    source: CheckpointPath | None
+    saved: str | None
+    spec: LoraSpec | None
+    file: Path
+    adapter: AdapterWeights | None = field(repr=False)
+    last_used: int
     waiting: int = 0
     joined: int = 0
-    adapter: AdapterWeights | None = field(default=None, repr=False)
-    last_used: int = 0
     file_bytes: int = 0
-
-    def answered(self) -> None:
-        """Count a request that is answered."""
-        self.waiting -= 1
 
 
 class SamplingSessions:
@@ -91,16 +90,17 @@ class SamplingSessions:
         adapter: AdapterWeights | None = None,
         source: CheckpointPath | None = None,
         saved: str | None = None,
-    ) -> SamplingSession:
-        session_id = f"sampler-{uuid.uuid4().hex}"
-        spec = adapter.spec if adapter is not None else None
-        session = SamplingSession(session_id, base, keys, owner, source, saved, spec, adapter=adapter)
-        session.last_used = next(self._uses)
-        self._sessions = {**self._sessions, session_id: session}
+    ) -> str:
+        """Open a session and return its id; see `SamplingSession` for the parameters."""
+        name = f"sampler-{uuid.uuid4().hex}"
+        spec, file = adapter.spec if adapter is not None else None, self._own.path / f"{name}.safetensors"
+        session = SamplingSession(name, base, keys, owner, source, saved, spec, file, adapter, next(self._uses))
+        self._sessions = {**self._sessions, name: session}
         self._make_room()
-        return session
+        return name
 
     def get(self, session_id: str) -> SamplingSession:
+        """The session with this id; a `RequestError` (404) if there is none."""
         session = self._sessions.get(session_id)
         if session is None:
             raise RequestError(
@@ -132,8 +132,8 @@ class SamplingSessions:
 
     def _tensors(self, session: SamplingSession) -> dict[str, Tensor]:
         if session.source is None:
-            tensors = load_file(self._file(session))
-            self._file(session).unlink()
+            tensors = load_file(session.file)
+            session.file.unlink()
             session.file_bytes = 0
             return tensors
         checkpoint = self._store.load(session.source)
@@ -144,39 +144,34 @@ class SamplingSessions:
             )
         return checkpoint.tensors
 
-    def _file(self, session: SamplingSession) -> Path:
-        return self._own.path / f"{session.session_id}.safetensors"
-
     def _make_room(self) -> None:
         by_age = sorted(self._sessions.values(), key=lambda session: session.last_used)
         for session in [session for session in by_age if session.adapter is not None][:-IN_MEMORY]:
             if session.source is None and not session.file_bytes:
-                self._write(session)
+                _write(session)
             session.adapter = None
-        idle = [session for session in by_age[:-1] if not session.waiting]
-        too_many = idle[: max(0, len(by_age) - SESSIONS)]
-        used = sum(session.file_bytes for session in by_age if session not in too_many)
-        for session in idle[len(too_many) :]:
-            if used <= self._max_bytes:
-                break
-            if session.file_bytes:
-                too_many.append(session)
+        excess, used = len(by_age) - SESSIONS, sum(session.file_bytes for session in by_age)
+        dropped = []
+        for session in by_age[:-1]:
+            if not session.waiting and (excess > 0 or (used > self._max_bytes and session.file_bytes)):
+                dropped.append(session)
+                excess -= 1
                 used -= session.file_bytes
-        self._forget(too_many)
-
-    def _write(self, session: SamplingSession) -> None:
-        assert session.adapter is not None
-        path = self._file(session)
-        aside = path.with_suffix(".part")
-        try:
-            save_file(session.adapter.named_tensors(), aside)
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
-        session.file_bytes = path.stat().st_size
+        self._forget(dropped)
 
     def _forget(self, sessions: list[SamplingSession]) -> None:
         gone = {session.session_id for session in sessions}
         self._sessions = {key: session for key, session in self._sessions.items() if key not in gone}
         for session in sessions:
-            self._file(session).unlink(missing_ok=True)
+            session.file.unlink(missing_ok=True)
+
+
+def _write(session: SamplingSession) -> None:
+    assert session.adapter is not None
+    aside = session.file.with_suffix(".part")
+    try:
+        save_file(session.adapter.named_tensors(), aside)
+        os.replace(aside, session.file)
+    finally:
+        aside.unlink(missing_ok=True)
+    session.file_bytes = session.file.stat().st_size

@@ -11,9 +11,6 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-Report = Callable[[Any], None]
-"""Receives a job's result, or the exception that ended it. Called from the worker thread."""
-
 STRETCH = 5
 """How many times its usual wait a batch waits at most on a busy machine."""
 SERIES = 4096
@@ -24,23 +21,28 @@ _CLONE_BLOCK = 1_000_000_000
 
 @dataclass
 class Job:
-    """Work that runs alone and in order."""
+    """Work that runs alone and in order. `report` gets its result, or the exception that ended it, on the worker."""
 
     run: Callable[[], Any]
-    report: Report
+    report: Callable[[Any], None]
 
 
 @dataclass
 class SampleJob:
-    """A sampling request, served together with the others that wait."""
+    """A sampling request, served together with the others that wait, unless it is `cancelled` before."""
 
     session_id: str
     seq_id: int | None
     payload: Any
-    report: Report
+    report: Callable[[Any], None]
     cancelled: bool = False
     prepared: bool = False
     arrived: float = field(default_factory=time.monotonic)
+
+    @property
+    def series(self) -> tuple[str, int]:
+        """The session and the client's copy in which `seq_id` counts the requests."""
+        return self.session_id, (self.seq_id or 0) // _CLONE_BLOCK
 
 
 class Patience:
@@ -53,8 +55,9 @@ class Patience:
 
     def __init__(self, quiet: float) -> None:
         self._quiet = quiet
-        self._gap = 0.0
-        self._last_arrival = self._batch_done = 0.0
+        self._gap = self._last_arrival = 0.0
+        self.batch_done = 0.0
+        """When the results of the last batch were there."""
 
     @property
     def seconds(self) -> float:
@@ -65,22 +68,16 @@ class Patience:
         """Learn from the times at which the requests of a batch came; older gaps count half with every call."""
         times = sorted(arrivals)
         # A request that came while the batch before it was running did not wait for its results: the same burst.
-        if times and times[0] < self._batch_done:
+        if times and times[0] < self.batch_done:
             times.insert(0, self._last_arrival)
         self._gap = max([self._gap / 2, *(later - earlier for earlier, later in pairwise(times))])
         if times:
             self._last_arrival = times[-1]
 
-    def batch_done(self, time: float) -> None:
-        """Note when the results of a batch were there."""
-        self._batch_done = time
-
 
 class RequestNumbers:
-    """The numbers that clients give to the requests of a sampling session.
-
-    They tell whether a request is still on its way: equal prompts are told apart by the client's order and not by the
-    network's.
+    """The numbers that clients give to the requests of a sampling session: they tell whether one is still on its way,
+    so that equal prompts are told apart by the client's order and not by the network's.
     """
 
     def __init__(self) -> None:
@@ -88,30 +85,21 @@ class RequestNumbers:
 
     def incomplete(self, jobs: Sequence[SampleJob]) -> bool:
         """Whether a number is missing between those served before and the highest of `jobs`."""
-        series: dict[tuple[str, int], set[int]] = {}
+        arrived: dict[tuple[str, int], set[int]] = {}
         for job in jobs:
-            if job.seq_id is not None:
-                series.setdefault(_series(job.session_id, job.seq_id), set()).add(job.seq_id)
-        for key, numbers in series.items():
-            first = self._next.get(key, key[1] * _CLONE_BLOCK)
-            new = [number for number in numbers if number >= first]
-            if new and max(new) - first + 1 > len(new):
-                return True
-        return False
+            first = self._next.get(job.series, job.series[1] * _CLONE_BLOCK)
+            if job.seq_id is not None and job.seq_id >= first:
+                arrived.setdefault(job.series, {first - 1}).add(job.seq_id)
+        return any(max(numbers) - min(numbers) >= len(numbers) for numbers in arrived.values())
 
     def served(self, jobs: Sequence[SampleJob]) -> None:
         """Count on from the numbers of `jobs`, which are in order."""
         for job in jobs:
             if job.seq_id is not None:
-                key = _series(job.session_id, job.seq_id)
-                self._next[key] = job.seq_id + 1
-                self._next.move_to_end(key)
+                self._next[job.series] = job.seq_id + 1
+                self._next.move_to_end(job.series)
         while len(self._next) > SERIES:
             self._next.popitem(last=False)
-
-
-def _series(session_id: str, number: int) -> tuple[str, int]:
-    return session_id, number // _CLONE_BLOCK
 
 
 class Scheduler(threading.Thread):
@@ -121,24 +109,23 @@ class Scheduler(threading.Thread):
     ----------
     serve_samples
         Takes sample jobs, returns one result or exception for each.
+    prepare_samples
+        Takes sample jobs while others are still awaited: work that can be done ahead of the batch.
     quiet_seconds
         A batch is taken when no request arrived for this long, or longer on a busy machine; see `Patience`.
     gap_seconds
         How long a batch waits for a request whose number is missing between those that arrived.
-    prepare_samples
-        Takes sample jobs while others are still awaited: work that can be done ahead of the batch.
     """
 
     def __init__(
         self,
         serve_samples: Callable[[Sequence[SampleJob]], list[Any]],
-        quiet_seconds: float = 0.04,
+        prepare_samples: Callable[[Sequence[SampleJob]], None],
+        quiet_seconds: float,
         gap_seconds: float = 0.5,
-        prepare_samples: Callable[[Sequence[SampleJob]], None] | None = None,
     ) -> None:
         super().__init__(name="engine-worker", daemon=True)
-        self._serve_samples = serve_samples
-        self._prepare_samples = prepare_samples
+        self._serve_samples, self._prepare_samples = serve_samples, prepare_samples
         self.patience = Patience(quiet_seconds)
         self._gap_seconds = gap_seconds
         self._jobs: deque[Job] = deque()
@@ -156,11 +143,6 @@ class Scheduler(threading.Thread):
                 self._jobs.append(job)
             self._changed.notify()
 
-    def cancel(self, job: SampleJob) -> None:
-        """Drop a sampling job that still waits; nothing is reported for it."""
-        with self._changed:
-            job.cancelled = True
-
     def stop(self) -> None:
         """Finish the present job and end the thread."""
         with self._changed:
@@ -173,67 +155,62 @@ class Scheduler(threading.Thread):
         """
         while True:
             with self._changed:
-                while not (self._jobs or self._samples or self._stopping):
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._jobs or self._samples or self._stopping)
                 if self._stopping:
                     return
                 job = self._jobs.popleft() if self._jobs else None
             if job is not None:
-                self._run_job(job)
+                try:
+                    result = job.run()
+                except Exception as error:
+                    result = error
+                _deliver(job, result)
             if batch := self._next_batch():
                 self._run_samples(batch)
-
-    def _run_job(self, job: Job) -> None:
-        try:
-            result = job.run()
-        except Exception as error:
-            result = error
-        _deliver(job, result)
 
     def _run_samples(self, batch: list[SampleJob]) -> None:
         try:
             results = self._serve_samples(batch)
         except Exception as error:
             results = [error] * len(batch)
-        self.patience.batch_done(time.monotonic())
+        self.patience.batch_done = time.monotonic()
         for job, result in zip(batch, results, strict=True):
             _deliver(job, result)
 
     def _next_batch(self) -> list[SampleJob]:
         """All requests that wait, once no more are expected; the wait is used to prepare them."""
-        with self._changed:
-            while self._samples and not self._stopping and (seconds := self._remaining_wait()) > 0:
-                if not self._prepare():
+        while True:
+            with self._changed:
+                seconds = self._remaining_wait()
+                if seconds <= 0 or self._stopping:
+                    return self._take_batch()
+                fresh = [job for job in self._samples if not job.prepared and not job.cancelled]
+                if not fresh:
                     self._changed.wait(seconds)
-            self.patience.batch_taken([job.arrived for job in self._samples])
-            batch = [job for job in self._samples if not job.cancelled]
-            self._samples.clear()
-            batch.sort(key=lambda job: (job.session_id, job.seq_id or 0))
-            self._numbers.served(batch)
-            return batch
+                    continue
+                for job in fresh:
+                    job.prepared = True
+            try:
+                self._prepare_samples(fresh)
+            except Exception:
+                # What is wrong with a request is reported when the batch is served.
+                logger.exception("requests could not be prepared")
 
     def _remaining_wait(self) -> float:
-        """Seconds that the batch still waits for further requests."""
+        """Seconds that the batch still waits for further requests; 0 if there are none."""
+        if not self._samples:
+            return 0.0
         newest = max(job.arrived for job in self._samples)
         wait = self._gap_seconds if self._numbers.incomplete(self._samples) else self.patience.seconds
         return newest + wait - time.monotonic()
 
-    def _prepare(self) -> bool:
-        """Prepare what has arrived, with the lock released; False if all of it is prepared."""
-        fresh = [job for job in self._samples if not job.prepared and not job.cancelled]
-        if self._prepare_samples is None or not fresh:
-            return False
-        for job in fresh:
-            job.prepared = True
-        self._changed.release()
-        try:
-            self._prepare_samples(fresh)
-        except Exception:
-            # What is wrong with a request is reported when the batch is served.
-            logger.exception("requests could not be prepared")
-        finally:
-            self._changed.acquire()
-        return True
+    def _take_batch(self) -> list[SampleJob]:
+        self.patience.batch_taken([job.arrived for job in self._samples])
+        batch = [job for job in self._samples if not job.cancelled]
+        self._samples.clear()
+        batch.sort(key=lambda job: (job.session_id, job.seq_id or 0))
+        self._numbers.served(batch)
+        return batch
 
 
 def _deliver(job: Job | SampleJob, result: Any) -> None:

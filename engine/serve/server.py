@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import hmac
+import json
 import logging
 import os
 import signal
+import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import Any
 
 import torch
@@ -21,9 +23,10 @@ from ..options import EngineOptions
 from ..protocol import messages as m
 from ..protocol import wire
 from .backend import Backend
+from .checkpoint_routes import CheckpointRoutes
 from .client_sessions import ClientSessions
 from .promises import Promises
-from .routes import RestRoutes, SamplingRoutes, TrainingRoutes
+from .routes import SamplingRoutes, TrainingRoutes
 from .scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
@@ -48,45 +51,63 @@ class Server:
         disable_progress_bar()
         self.options = options
         self.backend = backend = Backend(options)
-        self.promises = Promises(
-            Scheduler(backend.serve_samples, options.gather_seconds, prepare_samples=backend.prepare_samples)
-        )
+        self._worker = Scheduler(backend.serve_samples, backend.prepare_samples, options.gather_seconds)
+        self.promises = Promises(self._worker)
         self.clients = ClientSessions(backend, self.promises)
 
-    def application(self) -> web.Application:
-        """The routes; the worker runs as long as the application does."""
+    def _application(self) -> web.Application:
+        training = TrainingRoutes(self.backend, self.promises, self.clients)
+        sampling = SamplingRoutes(self.backend, self.promises, self.clients)
+        saved = CheckpointRoutes(self.backend, self.promises)
+        checkpoint = "training_runs/{id}/checkpoints/{checkpoint:.+}"
         app = web.Application(client_max_size=wire.MAX_BODY, middlewares=[self._guard])
-        post = app.router.add_post
-        app.router.add_get(f"{API}/healthz", _always({"status": "ok"}))
-        post(f"{API}/client/config", _always(CLIENT_CONFIG))
-        post(f"{API}/client/dynamic_config", _always({"sample_cancel_enabled": True}))
-        post(f"{API}/telemetry", _always({"status": "accepted"}))
-        post(f"{API}/retrieve_future", self.retrieve_future)
-        post(f"{API}/cancel_future", self.cancel_future)
-        self.clients.add_to(app, API)
-        TrainingRoutes(self.backend, self.promises, self.clients).add_to(app, API)
-        SamplingRoutes(self.backend, self.promises, self.clients).add_to(app, API)
-        RestRoutes(self.backend, self.promises).add_to(app, API)
-        app.cleanup_ctx.append(self._running)
+        for route, path, handler in (
+            (web.get, "healthz", _always({"status": "ok"})),
+            (web.post, "client/config", _always(CLIENT_CONFIG)),
+            (web.post, "client/dynamic_config", _always({"sample_cancel_enabled": True})),
+            (web.post, "telemetry", _always({"status": "accepted"})),
+            (web.post, "retrieve_future", self._retrieve_future),
+            (web.post, "cancel_future", self._cancel_future),
+            (web.post, "create_session", self.clients.create_session),
+            (web.post, "session_heartbeat", self.clients.session_heartbeat),
+            (web.post, "sessions/{id}/finish", self.clients.finish_session),
+            (web.post, "create_model", training.create_model),
+            (web.post, "get_info", training.get_info),
+            (web.post, "forward_backward", training.forward_backward),
+            (web.post, "optim_step", training.optim_step),
+            (web.post, "save_weights", training.save_weights),
+            (web.post, "save_weights_for_sampler", training.save_weights_for_sampler),
+            (web.post, "load_weights", training.load_weights),
+            (web.post, "create_sampling_session", sampling.create_sampling_session),
+            (web.post, "join_sampling_session", sampling.join_sampling_session),
+            (web.get, "samplers/{id}", sampling.sampler),
+            (web.post, "asample", sampling.asample),
+            (web.get, "get_server_capabilities", saved.capabilities),
+            (web.post, "weights_info", saved.weights_info),
+            (web.get, "training_runs", saved.training_runs),
+            (web.get, "training_runs/{id}", saved.training_run),
+            (web.get, "training_runs/{id}/checkpoints", saved.checkpoints),
+            (web.get, "checkpoints", saved.checkpoints),
+            (web.delete, checkpoint, saved.delete_checkpoint),
+            (web.put, f"{checkpoint}/ttl", saved.accept_ttl),
+        ):
+            app.add_routes([route(f"{API}/{path}", handler)])
         return app
 
     async def listen(self, stop: asyncio.Event, ready: Callable[[str], None]) -> None:
         """Answer requests until `stop` is set; `ready` receives the address."""
-        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=1.0, auto_decompress=False)
+        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0, auto_decompress=False)
         await runner.setup()
+        self._worker.start()
+        sweeper = asyncio.create_task(self._sweep())
         try:
             await web.TCPSite(runner, self.options.host, self.options.port).start()
             ready(f"http://{self.options.host}:{runner.addresses[0][1]}")
             await stop.wait()
         finally:
+            sweeper.cancel()
             await runner.cleanup()
-
-    async def _running(self, _app: web.Application) -> AsyncIterator[None]:
-        self.promises.start()
-        sweeper = asyncio.create_task(self._sweep())
-        yield
-        sweeper.cancel()
-        self.promises.stop()
+            self._worker.stop()
 
     async def _sweep(self) -> None:
         while True:
@@ -109,27 +130,28 @@ class Server:
             return _refusal(f"{request.method} {request.path}: {error.reason}", error.status)
         except Exception as error:
             logger.exception("%s %s failed", request.method, request.path)
-            return _refusal(f"the engine failed: {type(error).__name__}: {error}", 500)
+            return _refusal(_fault(error), 500)
 
-    async def retrieve_future(self, request: web.Request) -> web.Response:
+    async def _retrieve_future(self, request: web.Request) -> web.Response:
         """The result of a promise, or 408 while there is none."""
-        body = m.parse(m.RetrieveFuture, await request.read())
-        promise = self.promises.get(body.request_id)
-        if not await self.promises.wait(promise, POLL_SECONDS):
-            pending = {"type": "try_again", "request_id": body.request_id, "queue_state": "active"}
+        promise = self.promises.get(m.parse(m.RetrieveFuture, await request.read()).request_id)
+        done, _ = await asyncio.wait([promise.future], timeout=POLL_SECONDS)
+        if not done:
+            pending = {"type": "try_again", "request_id": promise.request_id, "queue_state": "active"}
             return web.json_response(pending, status=408)
-        result = promise.future.result()
-        self.promises.fetched(promise)
-        if isinstance(result, Exception):
-            return web.json_response(_failure(result))
+        result = promise.fetch()
         if isinstance(result, bytes):
             return web.Response(body=result, content_type="application/x-protobuf")
+        if isinstance(result, RequestError):
+            result = {"error": str(result), "category": "user"}
+        elif isinstance(result, Exception):
+            logger.error("a request failed", exc_info=result)
+            result = {"error": _fault(result), "category": "server"}
         return web.json_response(result)
 
-    async def cancel_future(self, request: web.Request) -> web.Response:
+    async def _cancel_future(self, request: web.Request) -> web.Response:
         """Cancel a sampling request; other requests go on."""
-        body = m.parse(m.RetrieveFuture, await request.read())
-        self.promises.cancel(self.promises.get(body.request_id))
+        self.promises.cancel(self.promises.get(m.parse(m.RetrieveFuture, await request.read()).request_id))
         return web.json_response({})
 
 
@@ -145,69 +167,44 @@ def _refusal(message: str, status: int) -> web.Response:
     return web.json_response({"error": message, "detail": message, "category": category}, status=status)
 
 
-def _failure(error: Exception) -> dict[str, str]:
-    if isinstance(error, RequestError):
-        return {"error": str(error), "category": error.category}
-    logger.error("a request failed", exc_info=error)
-    return {"error": f"the engine failed: {type(error).__name__}: {error}", "category": "server"}
+def _fault(error: Exception) -> str:
+    return f"the engine failed: {type(error).__name__}: {error}"
 
 
-def serve(options: EngineOptions) -> None:
-    """Serve in this process until SIGINT, SIGTERM, or the end of the process `options.parent`."""
+def serve(options: EngineOptions, ready: Callable[[str], None] | None = None, parent: int | None = None) -> None:
+    """Serve in this process until SIGINT, SIGTERM, or the end of the process `parent`; `ready` gets the address."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     server = Server(options)
+
+    def announce(url: str) -> None:
+        print(f"engine listening on {url}", flush=True)
+        if ready is not None:
+            ready(url)
 
     async def main() -> None:
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        watch = asyncio.create_task(_watch_parent(options.parent, stop)) if options.parent else None
-        await server.listen(stop, lambda url: _announce(url, options.announce))
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        watch = asyncio.create_task(_watch_parent(parent, stop)) if parent is not None else None
+        await server.listen(stop, announce)
         if watch is not None:
             watch.cancel()
 
     asyncio.run(main())
 
 
-class ServerThread:
-    """A server in a thread of this process. It suits debugging; client and server share one GIL, so it is slower."""
+def serve_parent(parent: int, address: int) -> None:
+    """Serve the process that started this one, as long as it lives.
 
-    def __init__(self, options: EngineOptions) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._ready = threading.Event()
-        self._error: BaseException | None = None
-        self.url = ""
-        self.server = Server(options)
-        self._thread = threading.Thread(target=self._run, name="engine-server", daemon=True)
+    The options come through the standard input as JSON (arguments can be read by everybody on the machine, and the key
+    is among them), and the address goes to the file descriptor `address`.
+    """
 
-    def start(self) -> str:
-        """Start listening and return the address."""
-        self._thread.start()
-        self._ready.wait()
-        if self._error is not None:
-            raise RuntimeError(f"the engine did not start: {self._error}") from self._error
-        return self.url
+    def ready(url: str) -> None:
+        with open(address, "w") as pipe:
+            pipe.write(url)
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self.server.listen(self._stop, self._announce))
-        except BaseException as error:
-            self._error = error
-            self._ready.set()
-        finally:
-            self._loop.close()
-
-    def _announce(self, url: str) -> None:
-        self.url = url
-        self._ready.set()
-
-    def stop(self) -> None:
-        """Stop listening and wait for the thread to end."""
-        with contextlib.suppress(RuntimeError):  # the loop has closed already
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(timeout=30)
+    serve(EngineOptions(**json.load(sys.stdin)), ready, parent)
 
 
 async def _watch_parent(parent: int, stop: asyncio.Event) -> None:
@@ -221,9 +218,36 @@ async def _watch_parent(parent: int, stop: asyncio.Event) -> None:
     os._exit(1)
 
 
-def _announce(url: str, file: str | None) -> None:
-    print(f"engine listening on {url}", flush=True)
-    if file is not None:
-        partial = Path(f"{file}.tmp")
-        partial.write_text(url)
-        os.replace(partial, file)
+class ServerThread:
+    """A server in a thread of this process. It suits debugging; client and server share one GIL, so it is slower."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.server = Server(options)
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._address: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, name="engine-server", daemon=True)
+
+    def start(self) -> str:
+        """Start listening and return the address."""
+        self._thread.start()
+        if (error := self._address.exception()) is not None:
+            raise RuntimeError(f"the engine did not start: {error}") from error
+        return self._address.result()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self.server.listen(self._stop, self._address.set_result))
+        except BaseException as error:
+            if self._address.done():
+                raise
+            self._address.set_exception(error)
+        finally:
+            self._loop.close()
+
+    def stop(self) -> None:
+        """Stop listening and wait for the thread to end."""
+        with contextlib.suppress(RuntimeError):  # the loop has closed already
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(timeout=30)

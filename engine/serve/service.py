@@ -1,15 +1,15 @@
 """Starting an engine from Python: `local_engine(...)`, a context in which the tinker SDK talks to this machine."""
 
 import contextlib
+import json
 import os
 import secrets
+import select
 import subprocess
 import sys
-import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,61 +106,66 @@ def start_engine(
     RuntimeError
         If the engine ends before it answers, or does not answer in time.
     """
+    key = f"tml-{secrets.token_hex(16)}"
     chosen = EngineOptions(
         # Absolute where they are folders: the engine's process may live elsewhere. Others are names of the hub.
         models={n: str(Path(f).resolve() if Path(f).exists() else f) for n, f in (models or {}).items()},
         checkpoints=Path(checkpoints).resolve(),
-        api_key=f"tml-{secrets.token_hex(16)}",
+        api_key=key,
         **options,
     )
     if process:
-        return _start_process(chosen, log)
+        return _start_process(chosen, key, log)
     from .server import ServerThread
 
     thread = ServerThread(chosen)
-    return Engine(thread.start(), str(chosen.api_key), thread=thread)
+    return Engine(thread.start(), key, thread=thread)
 
 
-def _start_process(options: EngineOptions, log: str | Path | None) -> Engine:
-    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as files:
-        announce = Path(scratch, "address")
-        output = files.enter_context(open(log, "ab")) if log is not None else subprocess.DEVNULL
-        child = subprocess.Popen(
-            [sys.executable, "-m", "scisci_gym.engine", "serve", "--options-from-stdin"],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            # Ctrl-C goes to the whole terminal group; the parent decides when the engine ends.
-            start_new_session=True,
-        )
-        engine = Engine("", str(options.api_key), process=child)
+def _start_process(options: EngineOptions, key: str, log: str | Path | None) -> Engine:
+    reader, writer = os.pipe()
+    with open(reader, "rb", buffering=0) as address, contextlib.ExitStack() as files:
+        with open(writer, "wb"):
+            command = f"from {__package__}.server import serve_parent; serve_parent({os.getpid()}, {writer})"
+            output = files.enter_context(open(log, "ab")) if log is not None else subprocess.DEVNULL
+            child = subprocess.Popen(
+                [sys.executable, "-c", command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                pass_fds=[writer],
+                # Ctrl-C goes to the whole terminal group; the parent decides when the engine ends.
+                start_new_session=True,
+            )
+        engine = Engine("", key, process=child)
         try:
-            # The key travels through the pipe: arguments can be read by everybody on the machine.
-            sent = replace(options, parent=os.getpid(), announce=str(announce))
             assert child.stdin is not None
-            with child.stdin as pipe, contextlib.suppress(BrokenPipeError):  # It has ended, as the wait will show.
-                pipe.write(sent.to_json().encode())
-            _wait_for(engine, announce)
+            with contextlib.suppress(BrokenPipeError), child.stdin as pipe:  # It has ended, as the address will show.
+                pipe.write(json.dumps(asdict(options), default=str).encode())
+            if not select.select([address], [], [], START_SECONDS)[0]:
+                raise RuntimeError(f"the engine did not answer within {START_SECONDS:.0f} s")
+            engine.url = address.read().decode()
+            if not engine.url:
+                raise RuntimeError(f"the engine ended with status {child.wait()} before it answered; see its messages")
         except BaseException:
             engine.close()
             raise
     return engine
 
 
-def _wait_for(engine: Engine, announce: Path) -> None:
-    assert engine.process is not None
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if engine.process.poll() is not None:
-            raise RuntimeError(
-                f"the engine ended with status {engine.process.returncode} before it answered; see its messages"
-            )
-        if announce.exists():
-            engine.url = announce.read_text()
-            if engine.is_healthy():
-                return
-        time.sleep(0.05)
-    raise RuntimeError(f"the engine did not answer within {START_SECONDS:.0f} s")
+@contextlib.contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables inside the block; afterwards they are as they were."""
+    before = {name: os.environ.get(name) for name in values}
+    try:
+        os.environ.update(values)
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager
@@ -183,16 +188,10 @@ def run_seed(seed: int) -> Iterator[None]:
     ...     os.environ["TINKER_TAGS"]
     'seed=3'
     """
-    before = os.environ.get("TINKER_TAGS")
-    others = [tag for tag in (before or "").split(",") if tag.strip() and not tag.strip().startswith("seed=")]
-    os.environ["TINKER_TAGS"] = ",".join([*others, f"seed={seed}"])
-    try:
+    tags = os.environ.get("TINKER_TAGS", "").split(",")
+    others = [tag for tag in tags if tag.strip() and not tag.strip().startswith("seed=")]
+    with _variables({"TINKER_TAGS": ",".join([*others, f"seed={seed}"])}):
         yield
-    finally:
-        if before is None:
-            os.environ.pop("TINKER_TAGS", None)
-        else:
-            os.environ["TINKER_TAGS"] = before
 
 
 @contextlib.contextmanager
@@ -207,14 +206,8 @@ def local_engine(
     ...     client = tinker.ServiceClient()
     """
     engine = start_engine(models, checkpoints=checkpoints, **options)
-    before = {name: os.environ.get(name) for name in engine.environment}
     try:
-        os.environ.update(engine.environment)
-        yield engine
+        with _variables(engine.environment):
+            yield engine
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
         engine.close()

@@ -207,9 +207,8 @@ def test_other_machines_need_a_key(tiny_model: Path, tmp_path: Path) -> None:
 def test_a_server_for_others_wants_its_key_from_everybody(tiny_model: Path, tmp_path: Path) -> None:
     """And lets nobody name a model by a path of its machine."""
     server = ServerThread(EngineOptions({}, tmp_path, host="0.0.0.0", api_key="tml-right"))
-    server.start()
     try:
-        url = f"http://127.0.0.1:{urllib.parse.urlsplit(server.url).port}"
+        url = f"http://127.0.0.1:{urllib.parse.urlsplit(server.start()).port}"
         assert Client(Engine(url, "tml-wrong")).send("GET", "get_server_capabilities")[0] == 401
         right = Client(Engine(url, "tml-right"))
         assert right.send("GET", "get_server_capabilities")[0] == 200

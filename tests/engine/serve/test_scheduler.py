@@ -38,7 +38,7 @@ def recorder() -> Recorder:
 
 
 def running(recorder: Recorder, quiet: float = 0.05, gap: float = 1.0) -> Scheduler:
-    scheduler = Scheduler(recorder.serve, quiet, gap)  # pyright: ignore[reportArgumentType]
+    scheduler = Scheduler(recorder.serve, lambda _: None, quiet, gap)  # pyright: ignore[reportArgumentType]
     scheduler.start()
     return scheduler
 
@@ -116,7 +116,7 @@ def test_gaps_are_measured_within_a_burst_only() -> None:
     """A request that came after the results of the batch before it began a new burst; one that came earlier did not."""
     patience = Patience(0.04)
     for batch_done, arrivals, seconds in ((0.0, [0.0, 0.09], 0.18), (4.0, [5.0], 0.09), (6.0, [5.08], 0.16)):
-        patience.batch_done(batch_done)
+        patience.batch_done = batch_done
         patience.batch_taken(arrivals)
         assert patience.seconds == pytest.approx(seconds)
     patience.batch_taken([7.0, 8.0])
@@ -135,7 +135,7 @@ def test_requests_are_prepared_while_others_are_awaited(recorder: Recorder) -> N
         assert not recorder.batches
         raise ValueError("no matter")
 
-    scheduler = Scheduler(recorder.serve, 0.1, prepare_samples=prepare)  # pyright: ignore[reportArgumentType]
+    scheduler = Scheduler(recorder.serve, prepare, 0.1)  # pyright: ignore[reportArgumentType]
     scheduler.start()
     for seq in range(3):
         scheduler.submit(recorder.sample(seq))

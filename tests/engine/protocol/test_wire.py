@@ -8,7 +8,7 @@ from tinker.proto import request_conv, response_conv
 from scisci_gym.engine.compute.sampling import SampledTokens, SampleResult
 from scisci_gym.engine.compute.training import ForwardBackwardResult
 from scisci_gym.engine.protocol import wire
-from scisci_gym.engine.protocol.compat import pb
+from scisci_gym.engine.protocol.wire import pb
 
 FIELDS = {
     "ForwardBackwardRequest": "model_id seq_id data loss_fn loss_fn_config loss_fn_config_v2 forward_only",
@@ -46,7 +46,7 @@ def test_what_the_sdk_sends_is_read() -> None:
         seq_id=3,
     )
     sent = request_conv.forward_backward_request_to_proto(request)
-    message = wire.parse_forward_backward(sent if isinstance(sent, bytes) else sent.SerializeToString())
+    message = wire.parse_forward_backward(sent if isinstance(sent, bytes) else sent.SerializeToString(), None)
     assert (message.model_id, message.seq_id, message.loss_fn) == ("m", 3, "cross_entropy")
     (datum,) = wire.training_data(message)
     assert datum.tokens.tolist() == [5, 6]
