@@ -6,7 +6,7 @@ The base model's modules stay as they are; a forward hook on each adapted layer 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Self, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -62,17 +62,15 @@ class LoraPair:
 
     Parameters
     ----------
-    a, b
-        float32 (r, in) and (out, r).
+    tensors
+        Under peft's names: ``lora_A`` float32 (r, in) and ``lora_B`` (out, r).
     scale
         s.
     """
 
-    def __init__(self, layer: AdaptableLayer, a: Tensor, b: Tensor, scale: float) -> None:
-        self.layer = layer
-        self.a = nn.Parameter(a)
-        self.b = nn.Parameter(b)
-        self.scale = scale
+    def __init__(self, layer: AdaptableLayer, tensors: dict[str, Tensor], scale: float) -> None:
+        self.layer, self.scale = layer, scale
+        self.a, self.b = nn.Parameter(tensors["lora_A"]), nn.Parameter(tensors["lora_B"])
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The trained tensors under peft's names."""
@@ -83,40 +81,35 @@ class LoraPair:
         """Shapes of `parameters` for a layer."""
         return {"lora_A": (rank, layer.in_features), "lora_B": (layer.out_features, rank)}
 
-    @classmethod
-    def of(cls, layer: AdaptableLayer, tensors: dict[str, Tensor], scale: float) -> Self:
-        """The pair whose `parameters` are `tensors`."""
-        return cls(layer, tensors["lora_A"], tensors["lora_B"], scale)
-
     def prepare(self) -> None:
         """Compute what depends on the weights alone; called before the passes of a request."""
 
     def apply_to(self, x: Tensor, y: Tensor) -> Tensor:
         """The adapted layer's output (..., out), from its input `x` (..., in) and the frozen layer's output `y`."""
-        return y + self.low_rank_term(x).to(y.dtype)
+        return y + self._low_rank_term(x).to(y.dtype)
+
+    def _low_rank_term(self, x: Tensor) -> Tensor:
+        """float32 (..., out): s B A x."""
+        return (x.to(self.a.dtype) @ self.a.T) @ self.b.T * self.scale
 
     def merged(self) -> Tensor:
         """float32 (out, in): the weight of layer and adapter together, W + s B A; detached."""
         with torch.no_grad():
             return dense_weight(self.layer.module).float() + self.scale * (self.b @ self.a)
 
-    def low_rank_term(self, x: Tensor) -> Tensor:
-        """float32 (..., out): s B A x."""
-        return (x.to(self.a.dtype) @ self.a.T) @ self.b.T * self.scale
-
 
 class DoraPair(LoraPair):
     """DoRA of one layer (Liu et al. 2024, arXiv:2402.09353), eq. 5: W' = m (W + s B A) / ||W + s B A||.
 
-    The norm is taken over the inputs, and the trained magnitude m, float32 (out,), starts as ||W||, so that the adapter
-    starts as the base model. As in section 4.3 of the paper, and in peft, the norm is a constant for the gradient.
+    The norm is taken over the inputs, and the trained magnitude m (``lora_magnitude_vector``, float32 (out,)) starts as
+    ||W||, so that the adapter starts as the base model. As in section 4.3 of the paper, and in peft, the norm is a
+    constant for the gradient.
     """
 
-    def __init__(
-        self, layer: AdaptableLayer, a: Tensor, b: Tensor, scale: float, magnitude: Tensor | None = None
-    ) -> None:
-        super().__init__(layer, a, b, scale)
+    def __init__(self, layer: AdaptableLayer, tensors: dict[str, Tensor], scale: float) -> None:
+        super().__init__(layer, tensors, scale)
         self._norm: Tensor | None = None
+        magnitude = tensors.get("lora_magnitude_vector")
         self.magnitude = nn.Parameter(self._row_norms() if magnitude is None else magnitude)
 
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -125,10 +118,6 @@ class DoraPair(LoraPair):
     @staticmethod
     def shapes(layer: AdaptableLayer, rank: int) -> dict[str, tuple[int, ...]]:
         return {**LoraPair.shapes(layer, rank), "lora_magnitude_vector": (layer.out_features,)}
-
-    @classmethod
-    def of(cls, layer: AdaptableLayer, tensors: dict[str, Tensor], scale: float) -> Self:
-        return cls(layer, tensors["lora_A"], tensors["lora_B"], scale, tensors["lora_magnitude_vector"])
 
     def prepare(self) -> None:
         if self._norm is None or self.a.requires_grad:
@@ -141,7 +130,7 @@ class DoraPair(LoraPair):
         plain = y.float()
         directed = plain - bias.float() if isinstance(bias, Tensor) else plain
         # Written as a difference, so that an untrained adapter (ratio 1, B 0) leaves the base model's bits alone.
-        return (plain + (ratio - 1) * directed + ratio * self.low_rank_term(x)).to(y.dtype)
+        return (plain + (ratio - 1) * directed + ratio * self._low_rank_term(x)).to(y.dtype)
 
     def merged(self) -> Tensor:
         with torch.no_grad():
@@ -172,7 +161,7 @@ class AdapterWeights:
     """The adapter of a model: a `LoraPair` (or `DoraPair`) for every adapted layer, in the base model's order."""
 
     spec: LoraSpec
-    pairs: dict[str, LoraPair] = field(default_factory=dict)
+    pairs: dict[str, LoraPair]
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """`{layer}.lora_A`, `{layer}.lora_B` and, for DoRA, `{layer}.lora_magnitude_vector`."""
@@ -182,8 +171,7 @@ class AdapterWeights:
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """The trained tensors."""
-        for _, parameter in self.named_parameters():
-            yield parameter
+        return (parameter for _, parameter in self.named_parameters())
 
     def named_tensors(self) -> dict[str, Tensor]:
         """`named_parameters`, detached, on the CPU."""
@@ -191,11 +179,11 @@ class AdapterWeights:
 
     def snapshot(self) -> "AdapterWeights":
         """A frozen copy for sampling, which later training steps do not touch."""
-        copy = AdapterWeights(self.spec)
+        copies = {}
         for name, pair in self.pairs.items():
             tensors = {key: parameter.detach().clone() for key, parameter in pair.parameters().items()}
-            copy.pairs[name] = type(pair).of(pair.layer, tensors, pair.scale)
-        return copy.frozen()
+            copies[name] = type(pair)(pair.layer, tensors, pair.scale)
+        return AdapterWeights(self.spec, copies).frozen()
 
     def frozen(self) -> "AdapterWeights":
         """The same adapter, marked as one that will not change any more."""
@@ -229,17 +217,16 @@ def new_adapter(layers: list[AdaptableLayer], spec: LoraSpec, device: torch.devi
         generator.seed()
     else:
         generator.manual_seed(spec.seed)
-    adapter = AdapterWeights(spec)
+    pairs = {}
     for layer in layers:
-        if not spec.adapts(layer.part):
-            continue
-        a = (torch.rand(spec.rank, layer.in_features, generator=generator) * 2 - 1) / math.sqrt(layer.in_features)
-        b = torch.zeros(layer.out_features, spec.rank)
-        adapter.pairs[layer.name] = _PAIRS[spec.kind](layer, a.to(device), b.to(device), ALPHA / spec.rank)
-    if not adapter.pairs:
+        if spec.adapts(layer.part):
+            a = (torch.rand(spec.rank, layer.in_features, generator=generator) * 2 - 1) / math.sqrt(layer.in_features)
+            tensors = {"lora_A": a.to(device), "lora_B": torch.zeros(layer.out_features, spec.rank, device=device)}
+            pairs[layer.name] = _PAIRS[spec.kind](layer, tensors, ALPHA / spec.rank)
+    if not pairs:
         parts = sorted({layer.part for layer in layers})
         raise RequestError(f"the base model has no layers to adapt for {spec}; its adaptable parts are {parts}")
-    return adapter
+    return AdapterWeights(spec, pairs)
 
 
 def adapter_from_tensors(
@@ -252,18 +239,17 @@ def adapter_from_tensors(
     RequestError
         If a shape is not that of the base model's layer.
     """
-    adapter = AdapterWeights(spec)
-    kind = _PAIRS[spec.kind]
+    kind, pairs = _PAIRS[spec.kind], {}
     for layer in layers:
         if not spec.adapts(layer.part):
             continue
         expected = kind.shapes(layer, spec.rank)
-        saved = {key: tensors.get(f"{layer.name}.{key}") for key in expected}
-        shapes = {key: None if tensor is None else tuple(tensor.shape) for key, tensor in saved.items()}
+        saved = {key: tensors[f"{layer.name}.{key}"] for key in expected if f"{layer.name}.{key}" in tensors}
+        shapes = {key: tuple(tensor.shape) for key, tensor in saved.items()}
         if shapes != expected:
             raise RequestError(
                 f"the checkpoint does not fit the base model at layer {layer.name!r}: expected {expected}, got {shapes}"
             )
-        parts = {key: tensor.float().to(device).clone() for key, tensor in saved.items() if tensor is not None}
-        adapter.pairs[layer.name] = kind.of(layer, parts, ALPHA / spec.rank)
-    return adapter
+        parts = {key: tensor.float().to(device).clone() for key, tensor in saved.items()}
+        pairs[layer.name] = kind(layer, parts, ALPHA / spec.rank)
+    return AdapterWeights(spec, pairs)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .compat import Cache, CacheLayerMixin, register_attention, sdpa_attention_forward
+from .compat import CacheLayerMixin, register_attention, sdpa_attention_forward
 
 NAME = "scisci_gym"
 UNIT_ROWS = 8
@@ -73,6 +73,7 @@ def attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
+    softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Attention as Hugging Face models call it.
@@ -86,12 +87,13 @@ def attention(
         attribute, ``prompts``.
     attention_mask
         Boolean (B, 1, L, S), True where a query may look, over prompt and keys; None is causal.
+    softcap
+        Scores are capped smoothly at this value; None leaves them.
 
     Returns
     -------
     (B, L, heads, head_dim), and None for the weights.
     """
-    softcap = kwargs.get("softcap")
     prompts: PromptUnits | None = getattr(key, "prompts", None)
     if prompts is None and softcap is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
@@ -110,11 +112,10 @@ def attention(
         attention_mask = torch.ones((length, total), dtype=torch.bool, device=query.device).tril(total - length)
     by_head = by_head.masked_fill(~attention_mask, float("-inf"))
     weights = by_head.softmax(dim=-1, dtype=torch.float32).to(value.dtype).view(scores.shape)
-    if prompts is None:
-        out = torch.matmul(weights, value)
-    else:
-        before = total - key.shape[2]
-        out = prompts.mix(weights[..., :before]) + torch.matmul(weights[..., before:], value)
+    before = total - key.shape[2]
+    out = torch.matmul(weights[..., before:], value)
+    if prompts is not None:
+        out = prompts.mix(weights[..., :before]) + out
     return out.reshape(rows, heads, length, value.shape[-1]).transpose(1, 2), None
 
 
@@ -122,13 +123,13 @@ register_attention(NAME, attention)
 
 
 class SlotLayer(CacheLayerMixin):
-    """Keys and values of one layer: (rows, heads, capacity, head_dim), of which the first `length` slots are filled."""
+    """Keys and values of one layer: (rows, heads, capacity, head_dim), of which the first `length` slots are filled.
+
+    A new one is empty and takes over what is read first, the prompt, as it is.
+    """
 
     is_sliding = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.length = 0
+    length = 0
 
     @classmethod
     def of(cls, keys: Tensor, values: Tensor, length: int) -> "SlotLayer":
@@ -167,14 +168,12 @@ class SlotLayer(CacheLayerMixin):
     ) -> tuple[Tensor, Tensor]:
         """Append keys and values; returns all that are filled."""
         if not self.is_initialized:
-            # What is read first, the prompt, is taken over as it is.
             self.fill(key_states, value_states, key_states.shape[-2])
             return key_states, value_states
         keys, values = self.filled()
         end = self.length + key_states.shape[-2]
-        if end > keys.shape[-2]:
-            slots = self.length + max(GROWTH, key_states.shape[-2])
-            keys, values = _grown(keys, slots), _grown(values, slots)
+        if (missing := end - keys.shape[-2]) > 0:
+            keys, values = (nn.functional.pad(part, (0, 0, 0, max(GROWTH, missing))) for part in (keys, values))
         keys[:, :, self.length : end] = key_states
         values[:, :, self.length : end] = value_states
         self.fill(keys, values, end)
@@ -188,35 +187,3 @@ class SlotLayer(CacheLayerMixin):
 
     def get_max_cache_shape(self) -> int:
         return -1
-
-
-def _grown(part: Tensor, slots: int) -> Tensor:
-    """The same keys or values with room for `slots` slots in all."""
-    rows, heads, present, dim = part.shape
-    return torch.cat([part, part.new_zeros((rows, heads, slots - present, dim))], dim=-2)
-
-
-class SlotCache(Cache):
-    """A `SlotLayer` for every layer of the model."""
-
-    def __init__(self, layers: list[SlotLayer]) -> None:
-        super().__init__(layers=[*layers])
-        self.slots = layers
-
-    @classmethod
-    def empty(cls, num_layers: int) -> "SlotCache":
-        """A cache that takes over what is read first."""
-        return cls([SlotLayer() for _ in range(num_layers)])
-
-    def select_rows(self, rows: Tensor) -> "SlotCache":
-        """A cache of the rows at `rows` (int64, any number of repeats): a copy."""
-        return SlotCache([layer.mapped(lambda part: part.index_select(0, rows)) for layer in self.slots])
-
-    def rows(self, rows: slice) -> "SlotCache":
-        """A view of some rows."""
-        return SlotCache([layer.mapped(lambda part: part[rows]) for layer in self.slots])
-
-    @staticmethod
-    def stack(caches: list["SlotCache"]) -> "SlotCache":
-        """The rows of several caches of the same length, one after the other."""
-        return SlotCache([SlotLayer.stack(layers) for layers in zip(*(cache.slots for cache in caches), strict=True)])

@@ -28,16 +28,16 @@ from ..folders import OwnFolder, new_folder, remove_unowned, restore_all
 from ..options import Quantization
 from .adapters import ALPHA, AdapterWeights, LoraSpec
 
-KINDS = ("weights", "sampler_weights")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")
 WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 """What peft reads."""
+_OPTIMIZER_FILE, _INFO_FILE = "optimizer.safetensors", "checkpoint.json"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")
 _PEFT_PREFIX = "base_model.model."
 
 
 @dataclass(frozen=True)
 class CheckpointPath:
-    """``tinker://{model_id}/{kind}/{name}``."""
+    """``tinker://{model_id}/{kind}/{name}``, where `kind` is ``weights`` or ``sampler_weights``."""
 
     model_id: str
     kind: str
@@ -47,7 +47,7 @@ class CheckpointPath:
     def parse(cls, path: str) -> "CheckpointPath":
         """Parse and check a path; its parts cannot leave the checkpoint folder."""
         parts = path.removeprefix("tinker://").split("/")
-        if not path.startswith("tinker://") or len(parts) != 3 or parts[1] not in KINDS:
+        if not path.startswith("tinker://") or len(parts) != 3 or parts[1] not in ("weights", "sampler_weights"):
             raise RequestError(
                 f"checkpoint path {path!r} is not of the form tinker://<model id>/weights|sampler_weights/<name>"
             )
@@ -76,8 +76,6 @@ class CheckpointInfo:
     ----------
     base_model
         What the client called it.
-    lora
-        Its `kind` is the kind of adapter.
     quantize
         The base model's number format in training.
     base_path
@@ -97,15 +95,15 @@ class CheckpointInfo:
     base_path: str | None = None
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "CheckpointInfo":
+    def read(cls, file: Path) -> "CheckpointInfo":
+        """The content of a `checkpoint.json`."""
+        data = json.loads(file.read_text())
         return cls(**{**data, "lora": LoraSpec(**data["lora"])})
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint read back: adapter tensors by layer name (see `AdapterWeights.named_tensors`) and optimiser
-    state.
-    """
+    """A checkpoint read back: adapter tensors by `AdapterWeights.named_tensors`' names, and optimiser state."""
 
     info: CheckpointInfo
     tensors: dict[str, Tensor]
@@ -128,6 +126,7 @@ class CheckpointStore:
             restore_all(parent)
 
     def folder(self, path: CheckpointPath) -> Path:
+        """Where a checkpoint is, or would be."""
         return self.root / path.model_id.replace(":", "_") / path.kind / path.name
 
     def save(
@@ -150,26 +149,31 @@ class CheckpointStore:
         if final.exists() and not overwrite:
             raise RequestError(f"checkpoint {info.path} exists already; choose another name or pass overwrite=True")
         info = replace(info, base_path=os.path.relpath(base_folder, final.resolve()))
+        # peft ends the names of matrices in .weight, that of DoRA's magnitude not.
+        tensors = {
+            f"{_PEFT_PREFIX}{name}" + (".weight" if tensor.ndim == 2 else ""): tensor
+            for name, tensor in adapter.named_tensors().items()
+        }
         with new_folder(final, overwrite=overwrite) as folder:
-            save_file(_peft_tensors(adapter), folder / WEIGHTS_FILE, {"format": "pt"})
+            save_file(tensors, folder / WEIGHTS_FILE, {"format": "pt"})
             _write_json(folder / CONFIG_FILE, _peft_config(adapter, base_folder))
             if optimizer is not None:
-                save_file(optimizer, folder / "optimizer.safetensors")
-            _write_json(folder / "checkpoint.json", asdict(info))
+                save_file(optimizer, folder / _OPTIMIZER_FILE)
+            _write_json(folder / _INFO_FILE, asdict(info))
 
     def info(self, path: CheckpointPath) -> CheckpointInfo:
-        """The content of `checkpoint.json`; 404 if there is no such checkpoint."""
-        file = self.folder(path) / "checkpoint.json"
-        if not file.is_file():
-            raise self._missing(path)
-        return CheckpointInfo.from_json(json.loads(file.read_text()))
+        """The content of `checkpoint.json`; a `RequestError` (404) if there is no such checkpoint."""
+        return CheckpointInfo.read(self._existing(path) / _INFO_FILE)
 
-    def _missing(self, path: CheckpointPath) -> RequestError:
-        return RequestError(
-            f"there is no checkpoint {path}: {self.folder(path)} is not there; if its folder was moved, start the "
-            "engine with --checkpoints FOLDER, the folder that holds that of the run",
-            status=404,
-        )
+    def _existing(self, path: CheckpointPath) -> Path:
+        folder = self.folder(path)
+        if not (folder / _INFO_FILE).is_file():
+            raise RequestError(
+                f"there is no checkpoint {path}: {folder} is not there; if its folder was moved, start the "
+                "engine with --checkpoints FOLDER, the folder that holds that of the run",
+                status=404,
+            )
+        return folder
 
     def base_folder(self, path: CheckpointPath) -> Path:
         """The folder of a checkpoint's base model.
@@ -180,8 +184,7 @@ class CheckpointStore:
             404 if the model is no longer where it was, neither as seen from the checkpoint nor on this machine.
         """
         info, folder = self.info(path), self.folder(path)
-        absolute = json.loads((folder / CONFIG_FILE).read_text())["base_model_name_or_path"]
-        places = [Path(absolute)]
+        places = [Path(json.loads((folder / CONFIG_FILE).read_text())["base_model_name_or_path"])]
         if info.base_path is not None:
             places.insert(0, Path(os.path.normpath(folder.resolve() / info.base_path)))
         for place in places:
@@ -195,16 +198,17 @@ class CheckpointStore:
         )
 
     def load(self, path: CheckpointPath) -> Checkpoint:
-        info = self.info(path)
-        folder = self.folder(path)
-        tensors = _layer_tensors(load_file(folder / WEIGHTS_FILE))
-        optimizer = load_file(folder / "optimizer.safetensors") if info.has_optimizer else None
-        return Checkpoint(info, tensors, optimizer)
+        """Read a checkpoint; a `RequestError` (404) if there is none."""
+        info, folder = self.info(path), self.folder(path)
+        tensors = {
+            name.removeprefix(_PEFT_PREFIX).removesuffix(".weight"): tensor
+            for name, tensor in load_file(folder / WEIGHTS_FILE).items()
+        }
+        return Checkpoint(info, tensors, load_file(folder / _OPTIMIZER_FILE) if info.has_optimizer else None)
 
     def delete(self, path: CheckpointPath) -> None:
-        folder = self.folder(path)
-        if not folder.is_dir():
-            raise self._missing(path)
+        """Remove a checkpoint in one step; a `RequestError` (404) if there is none."""
+        folder = self._existing(path)
         own = OwnFolder(folder.parent)
         os.rename(folder, own.path)
         own.close()
@@ -212,10 +216,8 @@ class CheckpointStore:
     def list(self, model_id: str | None = None) -> list[CheckpointInfo]:
         """All checkpoints, of one model or of all, oldest first."""
         run = "*" if model_id is None else check_name(model_id.replace(":", "_"), "the model id")
-        files = self.root.glob(f"{run}/*/*/checkpoint.json")
-        infos = [
-            CheckpointInfo.from_json(json.loads(f.read_text())) for f in files if not f.parent.name.startswith(".")
-        ]
+        files = self.root.glob(f"{run}/*/*/{_INFO_FILE}")
+        infos = [CheckpointInfo.read(file) for file in files if not file.parent.name.startswith(".")]
         return sorted(infos, key=lambda info: (info.time, info.path))
 
     def size(self, path: CheckpointPath) -> int:
@@ -226,18 +228,6 @@ class CheckpointStore:
 def now() -> str:
     """The present time in ISO 8601, UTC."""
     return datetime.now(UTC).isoformat()
-
-
-def _peft_tensors(adapter: AdapterWeights) -> dict[str, Tensor]:
-    # peft ends the names of matrices in .weight, that of DoRA's magnitude not.
-    return {
-        f"{_PEFT_PREFIX}{name}" + (".weight" if tensor.ndim == 2 else ""): tensor
-        for name, tensor in adapter.named_tensors().items()
-    }
-
-
-def _layer_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(_PEFT_PREFIX).removesuffix(".weight"): tensor for name, tensor in tensors.items()}
 
 
 def _peft_config(adapter: AdapterWeights, base_folder: Path) -> dict[str, Any]:

@@ -9,26 +9,12 @@ from typing import Any
 
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.cache_utils import Cache, CacheLayerMixin
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.cache_utils import Cache as Cache
+from transformers.cache_utils import CacheLayerMixin as CacheLayerMixin
+from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 from transformers.pytorch_utils import Conv1D
-from transformers.utils.logging import disable_progress_bar
-
-__all__ = [
-    "Cache",
-    "CacheLayerMixin",
-    "Conv1D",
-    "body_runs_once",
-    "dense_weight",
-    "disable_progress_bar",
-    "eager_attention",
-    "in_and_out_features",
-    "keep_four_bits_packed",
-    "register_attention",
-    "sdpa_attention_forward",
-    "set_weight",
-]
+from transformers.utils.logging import disable_progress_bar as disable_progress_bar
 
 
 def register_attention(name: str, function: Any) -> None:

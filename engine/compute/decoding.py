@@ -1,19 +1,22 @@
 """Rows being decoded, in blocks of a fixed number of rows: prompts are kept once, what was decoded row by row."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from .attention import UNIT_ROWS, UNITS_AT_ONCE, PromptUnits, SlotCache, SlotLayer
-from .compat import Cache
+from .attention import UNIT_ROWS, UNITS_AT_ONCE, PromptUnits, SlotLayer
 from .model import BaseModel
 
 
 class DecodedLayer(SlotLayer):
     """Keys and values of the tokens decoded so far, which know the prompts before them."""
 
-    def __init__(self, prompts: PromptUnits) -> None:
+    def __init__(self, prompts: PromptUnits, decoded: SlotLayer | None) -> None:
         super().__init__()
         self.prompts = prompts
+        if decoded is not None:
+            self.fill(*decoded.filled(), decoded.length)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
@@ -30,7 +33,7 @@ class DecodingBlock:
     Parameters
     ----------
     prompts
-        Keys and values of all distinct prompts, padded on the right to the same width.
+        Keys and values of all distinct prompts, padded on the right to the same width; one for every layer.
     which
         int64 (rows,): the prompt of every row; equal ones next to each other.
     lengths
@@ -40,22 +43,21 @@ class DecodingBlock:
     """
 
     def __init__(
-        self, base: BaseModel, prompts: SlotCache, which: Tensor, lengths: Tensor, decoded: list[SlotLayer] | None
+        self,
+        base: BaseModel,
+        prompts: Sequence[SlotLayer],
+        which: Tensor,
+        lengths: Tensor,
+        decoded: Sequence[SlotLayer] | None,
     ) -> None:
-        self.base = base
-        self.which, self.lengths = which, lengths
-        self.width = prompts.slots[0].filled()[0].shape[2]
-        units, slots = _units(which.tolist())
+        self.base, self.which, self.lengths = base, which, lengths
+        self.width = prompts[0].filled()[0].shape[2]
+        units, slots = (torch.tensor(part, device=base.device) for part in _units(which.tolist()))
         self.layers: list[DecodedLayer] = []
-        chosen = torch.tensor(units, device=base.device)
-        places = torch.tensor(slots, device=base.device)
-        for i, prompt in enumerate(prompts.slots):
-            keys, values = (part.index_select(0, chosen) for part in prompt.filled())
-            layer = DecodedLayer(PromptUnits(keys, values, places))
-            if decoded is not None:
-                layer.fill(*decoded[i].filled(), decoded[i].length)
-            self.layers.append(layer)
-        self._cache = Cache(layers=[*self.layers])
+        for i, prompt in enumerate(prompts):
+            keys, values = (part.index_select(0, units) for part in prompt.filled())
+            own = None if decoded is None else decoded[i]
+            self.layers.append(DecodedLayer(PromptUnits(keys, values, slots), own))
         self._select = torch.arange(len(which), device=base.device)
 
     def step(self, tokens: Tensor, step: int) -> Tensor:
@@ -69,15 +71,16 @@ class DecodingBlock:
         positions = torch.where(decoded | (slots < self.lengths[:, None]), positions, -1)
         query = self.lengths + step
         mask = self.base.decoding_mask(positions, query)
-        return self.base.logits(tokens[:, None], self._select, positions=query[:, None], mask=mask, cache=self._cache)
+        return self.base.logits(tokens[:, None], self._select, positions=query[:, None], mask=mask, cache=self.layers)
 
 
 class DecodingBatch:
     """All rows with prompts of one width. Finished rows keep their place until a whole block can be given up."""
 
-    def __init__(self, base: BaseModel, block_rows: int, prompts: SlotCache, which: Tensor, lengths: Tensor) -> None:
+    def __init__(
+        self, base: BaseModel, block_rows: int, prompts: Sequence[SlotLayer], which: Tensor, lengths: Tensor
+    ) -> None:
         self._base, self._block_rows, self._prompts = base, block_rows, prompts
-        self._blocks: list[DecodingBlock] = []
         rows = self._filled(torch.arange(len(which), device=base.device))
         self._arrange(which[rows], lengths[rows], None)
 
@@ -101,7 +104,7 @@ class DecodingBatch:
         return torch.cat(out)[: len(tokens)]
 
     def _arrange(self, which: Tensor, lengths: Tensor, decoded: list[SlotLayer] | None) -> None:
-        self._blocks = []
+        self._blocks: list[DecodingBlock] = []
         for start in range(0, len(which), self._block_rows):
             part = slice(start, start + self._block_rows)
             mine = None if decoded is None else [_copied_rows(layer, part) for layer in decoded]
@@ -109,8 +112,7 @@ class DecodingBatch:
 
     def _filled(self, rows: Tensor) -> Tensor:
         """`rows` continued with copies of its last entry up to a whole number of blocks."""
-        missing = -len(rows) % self._block_rows
-        return torch.cat([rows, rows[-1:].expand(missing)])
+        return torch.cat([rows, rows[-1:].expand(-len(rows) % self._block_rows)])
 
 
 def _copied_rows(layer: SlotLayer, rows: slice) -> SlotLayer:

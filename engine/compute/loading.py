@@ -9,7 +9,6 @@ import torch
 
 from ..errors import RequestError
 from ..options import Quantization, is_hub_name
-from .attention import SlotCache
 from .compat import eager_attention
 from .decoding import DecodingBatch
 from .model import BaseModel, UnsupportedArchitecture
@@ -120,7 +119,7 @@ def _difference(base: BaseModel, prompt: int = 24, decoded: int = 4) -> float:
             expected = base.logits(tokens, places).log_softmax(-1)
     except (ValueError, NotImplementedError, AttributeError) as error:
         raise UnsupportedArchitecture(f"{base.arch} cannot be checked against its own attention: {error}") from error
-    cache = SlotCache.empty(base.num_layers)
+    cache = base.empty_cache()
     got = [base.logits(tokens[:, :prompt], places[:1], cache=cache)]
     which = torch.zeros(1, dtype=torch.int64, device=base.device)
     batch = DecodingBatch(base, 1, cache, which, which + prompt)

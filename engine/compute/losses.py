@@ -30,15 +30,14 @@ def importance_sampling(logprobs: Tensor, inputs: Inputs, config: Config) -> Ten
 def ppo(logprobs: Tensor, inputs: Inputs, config: Config) -> Tensor:
     """-sum min(A r, A clip(r)), r = p / q."""
     ratio = torch.exp(logprobs - inputs["logprobs"])
-    clipped = torch.clamp(ratio, *_thresholds(inputs, config, ratio))
+    clipped = _clipped(ratio, inputs, config)
     return -torch.minimum(ratio * inputs["advantages"], clipped * inputs["advantages"]).sum()
 
 
 def cispo(logprobs: Tensor, inputs: Inputs, config: Config) -> Tensor:
     """-sum stop_gradient(clip(r)) A log p: a clipped token still has a gradient."""
     ratio = torch.exp(logprobs - inputs["logprobs"]).detach()
-    clipped = torch.clamp(ratio, *_thresholds(inputs, config, ratio))
-    return -(clipped * inputs["advantages"] * logprobs).sum()
+    return -(_clipped(ratio, inputs, config) * inputs["advantages"] * logprobs).sum()
 
 
 def dro(logprobs: Tensor, inputs: Inputs, config: Config) -> Tensor:
@@ -47,41 +46,31 @@ def dro(logprobs: Tensor, inputs: Inputs, config: Config) -> Tensor:
     return -(logprobs * inputs["advantages"] - 0.5 * config.get("beta", 0.05) * drift**2).sum()
 
 
-def _thresholds(inputs: Inputs, config: Config, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Clipping bounds of the ratio: per token if the datum brings them, else from the config (0.8 and 1.2)."""
-    low = inputs.get("clip_low_threshold")
-    high = inputs.get("clip_high_threshold")
-    if low is None:
-        low = torch.full_like(like, config.get("clip_low_threshold", 0.8))
-    if high is None:
-        high = torch.full_like(like, config.get("clip_high_threshold", 1.2))
-    return low, high
+THRESHOLDS = {"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}
+"""Clipping bounds of the ratio where neither the datum (per token) nor the configuration names them."""
 
 
-LossFn = Callable[[Tensor, Inputs, Config], Tensor]
+def _clipped(ratio: Tensor, inputs: Inputs, config: Config) -> Tensor:
+    low, high = (
+        inputs[name] if name in inputs else torch.full_like(ratio, config.get(name, default))
+        for name, default in THRESHOLDS.items()
+    )
+    return torch.clamp(ratio, low, high)
 
-LOSSES: dict[str, LossFn] = {
+
+LOSSES: dict[str, Callable[[Tensor, Inputs, Config], Tensor]] = {
     "cross_entropy": cross_entropy,
     "importance_sampling": importance_sampling,
     "ppo": ppo,
     "cispo": cispo,
     "dro": dro,
 }
+CONFIG_KEYS: dict[str, list[str]] = {"ppo": [*THRESHOLDS], "cispo": [*THRESHOLDS], "dro": ["beta"]}
 
-_POLICY_INPUTS = ("advantages", "logprobs")
-REQUIRED_INPUTS: dict[str, tuple[str, ...]] = {
-    "cross_entropy": ("weights",),
-    "importance_sampling": _POLICY_INPUTS,
-    "ppo": _POLICY_INPUTS,
-    "cispo": _POLICY_INPUTS,
-    "dro": _POLICY_INPUTS,
-}
-OPTIONAL_INPUTS = ("clip_low_threshold", "clip_high_threshold")
-CONFIG_KEYS: dict[str, tuple[str, ...]] = {
-    "ppo": ("clip_low_threshold", "clip_high_threshold"),
-    "cispo": ("clip_low_threshold", "clip_high_threshold"),
-    "dro": ("beta",),
-}
+
+def required_inputs(name: str) -> tuple[str, ...]:
+    """The inputs, besides the target tokens, that a loss cannot do without."""
+    return ("weights",) if name == "cross_entropy" else ("advantages", "logprobs")
 
 
 def check_loss(name: str, config: Config) -> None:
@@ -91,8 +80,6 @@ def check_loss(name: str, config: Config) -> None:
     """
     if name not in LOSSES:
         raise RequestError(f"loss_fn {name!r} is not available on the local engine; choose one of {', '.join(LOSSES)}")
-    known = CONFIG_KEYS.get(name, ())
+    known = CONFIG_KEYS.get(name, [])
     if unknown := sorted(set(config) - set(known)):
-        raise RequestError(
-            f"loss_fn_config of {name!r} has unknown keys {unknown}; it takes {list(known) if known else 'none'}"
-        )
+        raise RequestError(f"loss_fn_config of {name!r} has unknown keys {unknown}; it takes {known or 'none'}")

@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,7 @@ class BaseModel:
         *,
         positions: Tensor | None = None,
         mask: Tensor | dict[str, Tensor] | None = None,
-        cache: Cache | None = None,
+        cache: Sequence[attention.SlotLayer] | None = None,
     ) -> Tensor:
         """Next-token logits at chosen places.
 
@@ -151,21 +151,26 @@ class BaseModel:
         mask
             Boolean (B, 1, L, S), True where a query may look; None is causal over `tokens`.
         cache
-            Keys and values of the past; extended in place.
+            Keys and values of the past, one for every layer of the model; extended in place.
 
         Returns
         -------
         float32 (N, vocabulary).
         """
+        past = None if cache is None else Cache(layers=[*cache])
+        given = {"position_ids": positions, "attention_mask": mask, "past_key_values": past}
         self._selected = select
         try:
             # Some architectures do not know all of these.
-            given = {"position_ids": positions, "attention_mask": mask, "past_key_values": cache}
             given = {name: value for name, value in given.items() if value is not None}
-            out = self.net(input_ids=tokens, use_cache=cache is not None, **given)
+            out = self.net(input_ids=tokens, use_cache=past is not None, **given)
         finally:
             self._selected = None
         return out.logits.float()
+
+    def empty_cache(self) -> list[attention.SlotLayer]:
+        """A cache for `logits` that takes over what is read first."""
+        return [attention.SlotLayer() for _ in range(self.num_layers)]
 
     def logits_in_parts(self, tokens: Tensor, select: Tensor, size: int) -> Iterator[Tensor]:
         """`logits` of many places, `size` at a time: the network runs once, the head (and what follows it) per part."""
@@ -238,6 +243,10 @@ def _read_pretrained(
 ) -> tuple[Any, Any, PreTrainedTokenizerBase]:
     """Network (frozen, on its device), configuration and tokenizer; errors as in `BaseModel`."""
     config: Any = None
+    four_bits = {}
+    if quantize == "4bit":
+        nf4 = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": dtype}
+        four_bits = {"quantization_config": BitsAndBytesConfig(load_in_4bit=True, **nf4), "device_map": {"": device}}
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -246,7 +255,7 @@ def _read_pretrained(
             dtype=dtype,
             local_files_only=True,
             attn_implementation="eager" if plain else attention.NAME,
-            **(_four_bits(device, dtype) if quantize == "4bit" else {}),
+            **four_bits,
         )
     except (OSError, ValueError, KeyError, ImportError) as error:
         if config is not None and attention.NAME in str(error):
@@ -262,22 +271,12 @@ def _read_pretrained(
     return net.eval().requires_grad_(False), config, tokenizer
 
 
-def _four_bits(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
-    config = BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=dtype,
-    )
-    return {"quantization_config": config, "device_map": {"": device}}
-
-
 def _part_of(name: str) -> str | None:
     """attn, mlp, or None for a layer that carries no adapter, by its name."""
-    *path, leaf = name.split(".")
-    if leaf in _ROUTERS:
+    components = name.split(".")[::-1]
+    if components[0] in _ROUTERS:
         return None
-    for component in (leaf, *reversed(path)):
+    for component in components:
         if any(word in component for word in _ATTENTION):
             return "attn"
         if any(word in component for word in _MLP):
@@ -298,8 +297,7 @@ def _sliding_window(config: Any) -> int | None:
 
 def _eos_ids(net: Any, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Tokens that end a text where the request names none."""
-    generation = getattr(net, "generation_config", None)
-    for source in (generation, net.config, tokenizer):
+    for source in (getattr(net, "generation_config", None), net.config, tokenizer):
         eos = getattr(source, "eos_token_id", None)
         if eos is not None:
             return frozenset(eos if isinstance(eos, list) else [eos])

@@ -8,14 +8,14 @@ the batch is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .adapters import AdapterWeights
-from .attention import SlotCache
+from .attention import SlotLayer
 from .decoding import DecodingBatch
 from .model import BaseModel
 from .token_choice import ChoiceRule, choose_tokens, top_logprobs, uniforms
@@ -66,14 +66,12 @@ TopK = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class SampledTokens:
-    """`tokens`, their log-probabilities under the untempered model, why it stopped, and the alternatives if asked
-    for.
-    """
+    """`tokens`, their log-probabilities under the untempered model, why it ended, and alternatives if asked for."""
 
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     stopped: bool = False
-    alternatives: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    alternatives: list[TopK] = field(default_factory=list)
 
 
 @dataclass
@@ -110,15 +108,8 @@ class _Row:
         return any(s in text for s in self.request.stop_strings)
 
 
-@dataclass(frozen=True)
-class _ReadPrompt:
-    """Keys and values of one prompt, the logits after it, and the adapter it was read with (which must not be another
-    one at the same address).
-    """
-
-    cache: SlotCache
-    logits: Tensor
-    adapter: AdapterWeights | None = None
+_ReadPrompt = tuple[list[SlotLayer], Tensor]
+"""Keys and values of one prompt in every layer, and the logits after it."""
 
 
 class Sampler:
@@ -137,7 +128,8 @@ class Sampler:
         self.base = base
         self.block_rows = block_rows
         self.prompt_tokens = prompt_tokens
-        self._ahead: dict[tuple[int, tuple[int, ...]], _ReadPrompt] = {}
+        # By adapter (kept beside it, as another one could come to the same address) and prompt.
+        self._ahead: dict[tuple[int, tuple[int, ...]], tuple[AdapterWeights | None, _ReadPrompt]] = {}
 
     @torch.inference_mode()
     def read_ahead(self, adapter: AdapterWeights | None, prompts: Sequence[tuple[int, ...]]) -> None:
@@ -151,7 +143,7 @@ class Sampler:
         with self.base.using(adapter):
             for width, members in by_width.items():
                 for prompt, read in zip(members, self._read_anew(members, width), strict=True):
-                    self._ahead[id(adapter), prompt] = replace(read, adapter=adapter)
+                    self._ahead[id(adapter), prompt] = adapter, read
 
     def forget(self) -> None:
         """Drop what was read ahead."""
@@ -160,13 +152,12 @@ class Sampler:
     @torch.inference_mode()
     def sample(self, adapter: AdapterWeights | None, requests: Sequence[SampleRequest]) -> list[SampleResult]:
         """Serve requests that share an adapter."""
-        results = []
-        rows: list[_Row] = []
-        for request in requests:
-            result = SampleResult([SampledTokens() for _ in request.keys])
-            results.append(result)
-            for key, out in zip(request.keys, result.sequences, strict=True):
-                rows.append(_Row(request, out, uniforms(key, request.max_tokens)))
+        results = [SampleResult([SampledTokens() for _ in request.keys]) for request in requests]
+        rows = [
+            _Row(request, out, uniforms(key, request.max_tokens))
+            for request, result in zip(requests, results, strict=True)
+            for key, out in zip(request.keys, result.sequences, strict=True)
+        ]
         with self.base.using(adapter):
             # Longest first, so that rows of one width, and of similar length, share a round.
             rows.sort(key=lambda row: (padded_width(len(row.request.prompt)), row.request.prompt))
@@ -191,11 +182,7 @@ class Sampler:
         """Complete up to a block of `rows`, computing every token from the whole sequence, padded to `width`."""
         places = list(range(len(rows)))
         while places:
-            tokens, last = np.zeros((self.block_rows, width), np.int64), np.zeros(self.block_rows, np.int64)
-            for i, row in enumerate(rows):
-                sequence = [*row.request.prompt, *row.out.tokens]
-                tokens[i, : len(sequence)] = sequence
-                last[i] = i * width + len(sequence) - 1
+            tokens, last = _padded([[*row.request.prompt, *row.out.tokens] for row in rows], self.block_rows, width)
             logits = self.base.logits(self._tensor(tokens), self._tensor(last))
             places = self._choose(rows, places, logits[: len(rows)])
 
@@ -221,12 +208,13 @@ class Sampler:
 
     def _read(
         self, adapter: AdapterWeights | None, prompts: list[tuple[int, ...]], width: int
-    ) -> tuple[SlotCache, Tensor]:
+    ) -> tuple[list[SlotLayer], Tensor]:
         """Cache and last logits (float32 (prompts, vocabulary)) of distinct prompts, padded on the right to `width`."""
         missing = [prompt for prompt in prompts if (id(adapter), prompt) not in self._ahead]
         anew = dict(zip(missing, self._read_anew(missing, width), strict=True))
-        read = [anew[prompt] if prompt in anew else self._ahead[id(adapter), prompt] for prompt in prompts]
-        return SlotCache.stack([prompt.cache for prompt in read]), torch.stack([prompt.logits for prompt in read])
+        read = [anew[prompt] if prompt in anew else self._ahead[id(adapter), prompt][1] for prompt in prompts]
+        layers = zip(*(layers for layers, _ in read), strict=True)
+        return [SlotLayer.stack(layer) for layer in layers], torch.stack([logits for _, logits in read])
 
     def _read_anew(self, prompts: list[tuple[int, ...]], width: int) -> list[_ReadPrompt]:
         """Read prompts in groups of a fixed number of rows, of which the last may hold padding only."""
@@ -234,14 +222,10 @@ class Sampler:
         read: list[_ReadPrompt] = []
         for start in range(0, len(prompts), group):
             part = prompts[start : start + group]
-            tokens = np.zeros((group, width), np.int64)
-            last = np.zeros(group, np.int64)
-            for i, prompt in enumerate(part):
-                tokens[i, : len(prompt)] = prompt
-                last[i] = i * width + len(prompt) - 1
-            cache = SlotCache.empty(self.base.num_layers)
+            tokens, last = _padded(part, group, width)
+            cache = self.base.empty_cache()
             out = self.base.logits(self._tensor(tokens), self._tensor(last), cache=cache)
-            read += [_ReadPrompt(cache.rows(slice(i, i + 1)), out[i]) for i in range(len(part))]
+            read += [(_row(cache, i), out[i]) for i in range(len(part))]
         return read
 
     def _choose(self, rows: list[_Row], places: list[int], logits: Tensor) -> list[int]:
@@ -262,23 +246,18 @@ class Sampler:
         return live
 
     def _score_prompts(self, requests: Sequence[SampleRequest], results: list[SampleResult]) -> None:
-        done: dict[tuple[tuple[int, ...], int | None, int], SampleResult] = {}
+        done: dict[tuple[tuple[int, ...], int | None, int], tuple[np.ndarray, TopK | None]] = {}
         for request, result in zip(requests, results, strict=True):
-            if not request.prompt_logprobs and not request.topk_prompt:
-                continue
-            key = (request.prompt, request.score_last, request.topk_prompt)
-            if key not in done:
-                result.prompt_logprobs, result.topk_prompt = self._score(request)
-                done[key] = result
-            same = done[key]
-            result.prompt_logprobs, result.topk_prompt = same.prompt_logprobs, same.topk_prompt
+            if request.prompt_logprobs or request.topk_prompt:
+                key = (request.prompt, request.score_last, request.topk_prompt)
+                if key not in done:
+                    done[key] = self._score(request)
+                result.prompt_logprobs, result.topk_prompt = done[key]
 
     def _score(self, request: SampleRequest) -> tuple[np.ndarray, TopK | None]:
         """Log-probability of every prompt token given those before it."""
         prompt, k = request.prompt, request.topk_prompt
-        width = padded_width(len(prompt))
-        tokens = np.zeros((1, width), np.int64)
-        tokens[0, : len(prompt)] = prompt
+        tokens, _ = _padded([prompt], 1, padded_width(len(prompt)))
         first = 1 if request.score_last is None else len(prompt) - request.score_last
         scores = np.full(len(prompt), np.nan, np.float32)
         ids, values = np.zeros((len(prompt), k), np.int32), np.full((len(prompt), k), -99999.0, np.float32)
@@ -296,6 +275,21 @@ class Sampler:
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.base.device)
+
+
+def _padded(sequences: Sequence[Sequence[int]], rows: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """int64 (rows, width), sequences padded on the right and rows of zeros after them, and the flat place of the last
+    token of every row, int64 (rows,), 0 where there is none.
+    """
+    tokens, last = np.zeros((rows, width), np.int64), np.zeros(rows, np.int64)
+    for i, sequence in enumerate(sequences):
+        tokens[i, : len(sequence)] = sequence
+        last[i] = i * width + len(sequence) - 1
+    return tokens, last
+
+
+def _row(cache: Sequence[SlotLayer], i: int) -> list[SlotLayer]:
+    return [layer.mapped(lambda part: part[i : i + 1]) for layer in cache]
 
 
 def padded_width(length: int) -> int:

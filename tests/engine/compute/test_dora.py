@@ -32,7 +32,7 @@ def pair_on(
     if bias is not None:
         linear.bias.data = torch.full((len(weight),), bias)
     layer = AdaptableLayer("x", "mlp", linear.in_features, linear.out_features, linear)
-    pair = DoraPair(layer, torch.tensor(a), torch.zeros(len(weight), len(a)), scale=2.0)
+    pair = DoraPair(layer, {"lora_A": torch.tensor(a), "lora_B": torch.zeros(len(weight), len(a))}, scale=2.0)
     pair.b.data = torch.tensor(b)
     pair.prepare()
     return pair
