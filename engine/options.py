@@ -15,23 +15,6 @@ Quantization = Literal["none", "4bit"]
 class EngineOptions:
     """Everything that can be set about an engine. ``scisci-gym engine serve --help`` says what the options mean.
 
-    Parameters
-    ----------
-    models
-        Folders, or names of hub repositories, by the names that clients use.
-    port
-        0 takes a free one.
-    seed
-        None draws first weights and samples afresh.
-    threads, device, dtype
-        None chooses by what the machine has.
-    gather_seconds
-        How long sampling waits for requests to join a batch.
-    sampling_bytes
-        Disk space for the weights of sampling clients.
-    api_key
-        Required of every client; None lets everybody in. The command takes it from TINKER_API_KEY.
-
     Raises
     ------
     ValueError
@@ -39,20 +22,20 @@ class EngineOptions:
         API key.
     """
 
-    models: Mapping[str, str | Path] = field(default_factory=dict)
+    models: Mapping[str, str | Path] = field(default_factory=dict)  # Folders or hub repositories, by clients' names.
     checkpoints: Path = Path("checkpoints")
     host: str = "127.0.0.1"
-    port: int = 0
-    seed: int | None = 0
-    threads: int | None = None
+    port: int = 0  # A free one.
+    seed: int | None = 0  # None draws first weights and samples afresh.
+    threads: int | None = None  # These three: chosen by what the machine has.
     device: str | None = None
     dtype: str | None = None
     download: bool = False
     adapter: AdapterKind = "lora"
     quantize: Quantization = "none"
-    gather_seconds: float = 0.04
-    sampling_bytes: int = 4_000_000_000
-    api_key: str | None = None
+    gather_seconds: float = 0.04  # How long sampling waits for requests to join a batch.
+    sampling_bytes: int = 4_000_000_000  # Disk space for the weights of sampling clients.
+    api_key: str | None = None  # Required of every client; None lets everybody in.
 
     def __post_init__(self) -> None:
         if not self.is_local and not self.api_key:

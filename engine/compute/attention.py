@@ -29,19 +29,11 @@ GROWTH = 64
 
 @dataclass(frozen=True)
 class PromptUnits:
-    """The prompts of a decoding block in one layer.
+    """The prompts of a decoding block in one layer, in units of up to `UNIT_ROWS` rows that have the same one."""
 
-    Parameters
-    ----------
-    keys, values
-        (units, key heads, W, head_dim); units a multiple of `UNITS_AT_ONCE`, each up to `UNIT_ROWS` rows of one prompt.
-    slots
-        int64 (rows,): unit * UNIT_ROWS + place of every row.
-    """
-
-    keys: Tensor
+    keys: Tensor  # Like values: (units, key heads, W, head_dim), units a multiple of UNITS_AT_ONCE.
     values: Tensor
-    slots: Tensor
+    slots: Tensor  # int64 (rows,): unit * UNIT_ROWS + place of every row.
 
     def scores(self, query: Tensor) -> Tensor:
         """(rows, key heads, shared, W) of queries (rows, key heads, shared, head_dim)."""

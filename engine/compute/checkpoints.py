@@ -70,20 +70,10 @@ def check_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """`checkpoint.json`.
-
-    Parameters
-    ----------
-    base_model
-        What the client called it.
-    quantize
-        The base model's number format in training.
-    base_path
-        The base model's folder, relative to the checkpoint's; None in checkpoints of earlier versions.
-    """
+    """`checkpoint.json`."""
 
     path: str
-    base_model: str
+    base_model: str  # What the client called it.
     lora: LoraSpec
     step: int
     time: str
@@ -91,8 +81,8 @@ class CheckpointInfo:
     run_metadata: dict[str, Any]
     user_metadata: dict[str, Any]
     expires_at: str | None = None
-    quantize: Quantization = "none"
-    base_path: str | None = None
+    quantize: Quantization = "none"  # The base model's number format in training.
+    base_path: str | None = None  # Its folder as seen from the checkpoint; None in checkpoints of earlier versions.
 
     @classmethod
     def read(cls, file: Path) -> "CheckpointInfo":

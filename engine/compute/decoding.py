@@ -30,16 +30,9 @@ class DecodedLayer(SlotLayer):
 class DecodingBlock:
     """Rows that take every step together.
 
-    Parameters
-    ----------
-    prompts
-        Keys and values of all distinct prompts, padded on the right to the same width; one for every layer.
-    which
-        int64 (rows,): the prompt of every row; equal ones next to each other.
-    lengths
-        int64 (rows,): the prompts' lengths.
-    decoded
-        Keys and values per layer of rows that were decoded already; None for fresh rows.
+    Row i continues prompt ``which[i]`` of length ``lengths[i]`` (both int64 (rows,), equal prompts next to each other).
+    In every layer `prompts` has the keys and values of all distinct prompts, padded on the right to the same width, and
+    `decoded` those of tokens that the rows have decoded already; None for fresh rows.
     """
 
     def __init__(

@@ -107,16 +107,14 @@ def push_to_hub(folder: str | Path, repository: str, *, private: bool = True) ->
 
 def _write_card(folder: Path, checkpoint: Checkpoint, base: Path, *, merged: bool) -> None:
     info = checkpoint.info
-    lines = [
-        "---",
-        f"library_name: {'transformers' if merged else 'peft'}",
-        "pipeline_tag: text-generation",
-        "---",
-        "",
-        f"# {'Merged weights' if merged else 'Adapter'} of `{info.path}`",
-        "",
-        f"- base model: `{base.name}`" + (" (merged)" if merged else ""),
-        f"- adapter: {info.lora.kind}, rank {info.lora.rank}, {info.step} optimiser steps, saved {info.time}",
-        f"- base model's linear layers in training: {info.quantize if info.quantize != 'none' else 'not quantised'}",
-    ]
-    (folder / "README.md").write_text("\n".join(lines) + "\n")
+    (folder / "README.md").write_text(f"""---
+library_name: {"transformers" if merged else "peft"}
+pipeline_tag: text-generation
+---
+
+# {"Merged weights" if merged else "Adapter"} of `{info.path}`
+
+- base model: `{base.name}`{" (merged)" if merged else ""}
+- adapter: {info.lora.kind}, rank {info.lora.rank}, {info.step} optimiser steps, saved {info.time}
+- base model's linear layers in training: {info.quantize if info.quantize != "none" else "not quantised"}
+""")

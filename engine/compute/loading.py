@@ -90,9 +90,7 @@ def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, d
 def load_model(
     name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization = "none"
 ) -> BaseModel:
-    """Load a model and check on a short text that decoding with shared prompts gives what the model's own attention
-    gives; one that does not is served plainly.
-    """
+    """Load a model. One whose decoding differs, on a short text, from its own attention is served plainly."""
     try:
         base = BaseModel(name, folder, device, dtype, quantize)
         difference = _difference(base)

@@ -70,24 +70,20 @@ def _step(parameters: list[torch.nn.Parameter], optimizer: torch.optim.AdamW, se
     norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit))
     if not math.isfinite(norm):
         return norm
+    lr, betas = settings.learning_rate, (settings.beta1, settings.beta2)
     for group in optimizer.param_groups:
-        group.update(
-            lr=settings.learning_rate,
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-        )
+        group.update(lr=lr, betas=betas, eps=settings.eps, weight_decay=settings.weight_decay)
     optimizer.step()
     return norm
 
 
 def optimizer_tensors(adapter: AdapterWeights, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
     """AdamW's state by parameter name: ``{layer}.lora_A.exp_avg`` and so on; empty before the first step."""
-    out: dict[str, Tensor] = {}
-    for name, parameter in adapter.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            out[f"{name}.{key}"] = value.detach().cpu().clone().contiguous()
-    return out
+    return {
+        f"{name}.{key}": value.detach().cpu().clone().contiguous()
+        for name, parameter in adapter.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
 
 
 def restore_optimizer(adapter: AdapterWeights, optimizer: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:

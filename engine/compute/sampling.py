@@ -28,35 +28,17 @@ SCORED_AT_ONCE = 128
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """One `asample` request.
-
-    Parameters
-    ----------
-    prompt
-        Token ids.
-    keys
-        One random key per sample.
-    max_tokens
-        At least 1.
-    rule
-        Temperature and truncation.
-    stop_ids, stop_strings
-        Any of these ends a sample and belongs to it.
-    prompt_logprobs
-        Whether to score the prompt, and `score_last` how many of its last tokens (None: all but the first).
-    topk_prompt, topk_sampled
-        How many alternatives to report per position; 0 for none.
-    """
+    """One `asample` request."""
 
     prompt: tuple[int, ...]
-    keys: tuple[bytes, ...]
-    max_tokens: int
+    keys: tuple[bytes, ...]  # One random key per sample.
+    max_tokens: int  # At least 1.
     rule: ChoiceRule = field(default_factory=ChoiceRule)
-    stop_ids: frozenset[int] = frozenset()
+    stop_ids: frozenset[int] = frozenset()  # Any of these, and of the strings, ends a sample and belongs to it.
     stop_strings: tuple[str, ...] = ()
-    prompt_logprobs: bool = False
-    score_last: int | None = None
-    topk_prompt: int = 0
+    prompt_logprobs: bool = False  # Whether to score the prompt,
+    score_last: int | None = None  # and how many of its last tokens; None: all but the first.
+    topk_prompt: int = 0  # How many alternatives to report per position.
     topk_sampled: int = 0
 
 
@@ -115,13 +97,9 @@ _ReadPrompt = tuple[list[SlotLayer], Tensor]
 class Sampler:
     """Samples from a base model with one adapter at a time.
 
-    Parameters
-    ----------
-    block_rows
-        Rows of every decoding step. Larger blocks suit small models, whose cost is per call; results depend on it
-        in the last bits, so it is fixed for the life of a server.
-    prompt_tokens
-        Padded prompt tokens read per call, in as many whole prompts as fit (at least one).
+    Every decoding step has `block_rows` rows. Larger blocks suit small models, whose cost is per call; results depend
+    on it in the last bits, so it is fixed for the life of a server. A call reads as many whole prompts (at least one)
+    as fit into `prompt_tokens` padded tokens.
     """
 
     def __init__(self, base: BaseModel, block_rows: int, prompt_tokens: int) -> None:

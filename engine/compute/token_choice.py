@@ -1,5 +1,4 @@
-"""From random numbers and log-probabilities to a token: temperature, top-k, top-p, and the inverse of the cumulative
-distribution.
+"""From random numbers and log-probabilities to a token.
 
 The random numbers follow from a request alone, not from when or with what else it is served.
 """
@@ -18,9 +17,7 @@ from ..errors import RequestError
 
 @dataclass(frozen=True)
 class ChoiceRule:
-    """How to choose. `temperature` 0 takes the most probable token; `top_k` -1 (or 0) and `top_p` 1 leave nothing
-    out.
-    """
+    """How to choose. `temperature` 0 takes the most probable token; `top_k` -1 or 0 and `top_p` 1 leave nothing out."""
 
     temperature: float = 1.0
     top_k: int = -1
@@ -60,9 +57,9 @@ def choose_tokens(logprobs: Tensor, randoms: np.ndarray, rules: Sequence[ChoiceR
         part = logprobs if len(members) == len(rules) else logprobs.index_select(0, rows)
         if rule.temperature == 0:
             tokens[rows] = part.argmax(dim=-1)
-            continue
-        u = torch.from_numpy(randoms[members]).to(logprobs.device)
-        tokens[rows] = _invert(_probabilities(part, rule), u)
+        else:
+            u = torch.from_numpy(randoms[members]).to(logprobs.device)
+            tokens[rows] = _invert(_probabilities(part, rule), u)
     return tokens
 
 

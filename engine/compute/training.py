@@ -28,26 +28,18 @@ _KNOWN_INPUTS = {"target_tokens", "weights", "advantages", "logprobs", *THRESHOL
 
 @dataclass(frozen=True)
 class TrainingDatum:
-    """One sequence and its loss inputs.
+    """One sequence and its loss inputs."""
 
-    Parameters
-    ----------
-    tokens
-        int64 (T,), the model's input.
-    inputs
-        ``target_tokens`` int64 (T,) or (T, K), the others float32 of the same shape.
-    """
-
-    tokens: np.ndarray
-    inputs: Mapping[str, np.ndarray]
+    tokens: np.ndarray  # int64 (T,), the model's input.
+    inputs: Mapping[str, np.ndarray]  # target_tokens int64 (T,) or (T, K), the others float32 of the same shape.
 
 
 @dataclass(frozen=True)
 class ForwardBackwardResult:
-    """`logprobs`: float32 arrays of each datum's target shape; `metrics`: named ``name:reduction``."""
+    """What a pass reports."""
 
-    logprobs: list[np.ndarray]
-    metrics: dict[str, float]
+    logprobs: list[np.ndarray]  # float32, of each datum's target shape.
+    metrics: dict[str, float]  # Named name:reduction.
 
 
 def forward_backward(
@@ -150,24 +142,12 @@ def _check_datum(base: BaseModel, datum: TrainingDatum, i: int, loss_fn: str) ->
 
 @dataclass(frozen=True)
 class _Sequence:
-    """A distinct model input.
+    """A distinct model input."""
 
-    Parameters
-    ----------
-    tokens
-        int64 (T,).
-    data
-        Indices of the data that have this input.
-    needed
-        int64, sorted: positions whose logits are wanted.
-    prefix
-        How many tokens it has in common with others of its pass, with which they are read once.
-    """
-
-    tokens: np.ndarray
-    data: tuple[int, ...]
-    needed: np.ndarray
-    prefix: int = 0
+    tokens: np.ndarray  # int64 (T,).
+    data: tuple[int, ...]  # Indices of the data that have this input.
+    needed: np.ndarray  # int64, sorted: positions whose logits are wanted.
+    prefix: int = 0  # How many of its first tokens are read once for all sequences of the pass that begin with them.
 
     @property
     def head(self) -> bytes:

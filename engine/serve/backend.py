@@ -15,13 +15,14 @@ from typing import Any
 
 import torch
 
-from ..compute import optimizer, training
+from ..compute import optimizer
 from ..compute.adapters import AdapterWeights, LoraSpec, adapter_from_tensors, new_adapter
 from ..compute.checkpoints import Checkpoint, CheckpointInfo, CheckpointPath, CheckpointStore, check_name, now
 from ..compute.loading import choose_device, find_model, load_model
 from ..compute.model import BaseModel
 from ..compute.sampling import Sampler, SampleResult
 from ..compute.token_choice import OccurrenceKeys
+from ..compute.training import ForwardBackwardResult, TrainingDatum, forward_backward
 from ..errors import RequestError
 from ..options import EngineOptions, is_hub_name
 from .sampling_sessions import SamplingSession, SamplingSessions
@@ -35,7 +36,7 @@ SMALL = 20_000_000
 
 @dataclass
 class TrainingModel:
-    """An adapter in training. `seed` is that of the client's run, None if it named none."""
+    """An adapter in training, after `step` steps. `seed` is that of the client's run, None if it named none."""
 
     model_id: str
     base: BaseModel
@@ -44,6 +45,18 @@ class TrainingModel:
     metadata: dict[str, Any]
     step: int = 0
     seed: int | None = None
+
+    def forward_backward(
+        self, data: Sequence[TrainingDatum], loss_fn: str, config: Mapping[str, float], *, backward: bool = True
+    ) -> ForwardBackwardResult:
+        """See `training.forward_backward`."""
+        return forward_backward(self.base, self.adapter, data, loss_fn, config, backward=backward)
+
+    def optim_step(self, settings: optimizer.AdamSettings) -> dict[str, float]:
+        """See `optimizer.optim_step`."""
+        metrics = optimizer.optim_step(self.adapter, self.optimizer, settings)
+        self.step += 1
+        return metrics
 
 
 class Backend:
@@ -145,26 +158,6 @@ class Backend:
         model = TrainingModel(model_id, base, adapter, optimizer.new_optimizer(adapter), metadata, seed=seed)
         self.models = {**self.models, model_id: model}
         return model
-
-    def forward_backward(
-        self,
-        model_id: str,
-        data: Sequence[training.TrainingDatum],
-        loss_fn: str,
-        config: Mapping[str, float],
-        *,
-        backward: bool,
-    ) -> training.ForwardBackwardResult:
-        """See `training.forward_backward`."""
-        model = self.model(model_id)
-        return training.forward_backward(model.base, model.adapter, data, loss_fn, config, backward=backward)
-
-    def optim_step(self, model_id: str, settings: optimizer.AdamSettings) -> dict[str, float]:
-        """See `optimizer.optim_step`."""
-        model = self.model(model_id)
-        metrics = optimizer.optim_step(model.adapter, model.optimizer, settings)
-        model.step += 1
-        return metrics
 
     def save(
         self,

@@ -72,12 +72,10 @@ class TrainingRoutes:
         config = wire.loss_config(message)
 
         def run() -> bytes:
-            data = wire.training_data(message)
+            model, data = self.backend.model(message.model_id), wire.training_data(message)
             # A reply that cannot be encoded is a pass that has failed: it adds no gradient either.
-            with all_or_nothing(self.backend.model(message.model_id).adapter):
-                result = self.backend.forward_backward(
-                    message.model_id, data, message.loss_fn, config, backward=not message.forward_only
-                )
+            with all_or_nothing(model.adapter):
+                result = model.forward_backward(data, message.loss_fn, config, backward=not message.forward_only)
                 return wire.forward_backward_bytes(result)
 
         return self._promised(message.model_id, message.seq_id, run)
@@ -92,7 +90,7 @@ class TrainingRoutes:
             raise RequestError(f"optim_step needs adam_params (AdamW); optimizer {given!r} is not available here")
 
         def run() -> dict[str, Any]:
-            return {"type": "optim_step", "metrics": self.backend.optim_step(body.model_id, settings)}
+            return {"type": "optim_step", "metrics": self.backend.model(body.model_id).optim_step(settings)}
 
         return self._promised(body.model_id, body.seq_id, run)
 

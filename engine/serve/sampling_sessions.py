@@ -24,39 +24,23 @@ SESSIONS = 1024
 
 @dataclass(eq=False)
 class SamplingSession:
-    """Weights to sample from.
-
-    Parameters
-    ----------
-    owner
-        Id of the client session that opened it, with which it ends.
-    source, saved
-        The checkpoint they came from, and the time at which that was saved; None for the base model and for weights
-        taken straight from training.
-    spec
-        None for the base model.
-    file
-        Where the weights are put when they leave the memory.
-    waiting, joined
-        Requests that are not answered yet, and clients in other processes. Both are changed on the event loop only.
-    adapter, last_used, file_bytes
-        The weights, None for the base model and while they are on disk only; the number of the use that was the last;
-        the size of the session's file, 0 without one. All three belong to the worker thread.
-    """
+    """Weights to sample from."""
 
     session_id: str
     base: BaseModel
     keys: OccurrenceKeys
-    owner: str
-    source: CheckpointPath | None
-    saved: str | None
-    spec: LoraSpec | None
-    file: Path
+    owner: str  # Id of the client session that opened it, with which it ends.
+    source: CheckpointPath | None  # The checkpoint they came from; None for the base model and straight from training.
+    saved: str | None  # When that was saved.
+    spec: LoraSpec | None  # None for the base model.
+    file: Path  # Where the weights are put when they leave the memory.
+    # These three belong to the worker thread. There is no adapter for the base model and while it is on disk only.
     adapter: AdapterWeights | None = field(repr=False)
-    last_used: int
+    last_used: int  # The number of the use that was the last.
+    file_bytes: int = 0  # Size of the file; 0 without one.
+    # These two are changed on the event loop only: requests not answered yet, and clients in other processes.
     waiting: int = 0
     joined: int = 0
-    file_bytes: int = 0
 
 
 class SamplingSessions:

@@ -32,8 +32,8 @@ def train(backend: Backend, model_id: str, steps: int) -> None:
     tokens = torch.arange(3, 40).numpy()
     data = [TrainingDatum(tokens[:-1], {"target_tokens": tokens[1:], "weights": tokens[1:].astype("float32") * 0 + 1})]
     for _ in range(steps):
-        backend.forward_backward(model_id, data, "cross_entropy", {}, backward=True)
-        backend.optim_step(model_id, AdamSettings(learning_rate=1e-2))
+        backend.model(model_id).forward_backward(data, "cross_entropy", {})
+        backend.model(model_id).optim_step(AdamSettings(learning_rate=1e-2))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -51,8 +51,8 @@ def datum(seed: int, length: int = 30, weight: float = 1.0) -> TrainingDatum:
 
 
 def step(backend: Backend) -> None:
-    backend.forward_backward(MODEL, [datum(0)], "cross_entropy", {}, backward=True)
-    backend.optim_step(MODEL, AdamSettings(learning_rate=1e-2))
+    backend.model(MODEL).forward_backward([datum(0)], "cross_entropy", {})
+    backend.model(MODEL).optim_step(AdamSettings(learning_rate=1e-2))
 
 
 def weights_of(backend: Backend) -> dict[str, torch.Tensor]:

@@ -193,8 +193,8 @@ def test_qdora_agrees_with_peft(tiny_model: Path, tmp_path: Path) -> None:
     datum = TrainingDatum(tokens[:-1], {"target_tokens": tokens[1:], "weights": np.ones(29, np.float32)})
     losses = []
     for _ in range(5):
-        losses.append(backend.forward_backward("s:train:0", [datum], "cross_entropy", {}, backward=True).metrics)
-        backend.optim_step("s:train:0", AdamSettings(learning_rate=1e-2))
+        losses.append(backend.model("s:train:0").forward_backward([datum], "cross_entropy", {}).metrics)
+        backend.model("s:train:0").optim_step(AdamSettings(learning_rate=1e-2))
     assert losses[-1]["loss:sum"] < 0.9 * losses[0]["loss:sum"]
     files = backend.store.folder(CheckpointPath.parse(backend.save("s:train:0", "sampler_weights", "x")))
     net = BaseModel("tiny", tiny_model, torch.device("cpu"), torch.float32, "4bit").net
