@@ -12,7 +12,7 @@ from ..folders import check_free, new_folder
 from .adapters import adapter_from_tensors
 from .checkpoints import CONFIG_FILE, WEIGHTS_FILE, Checkpoint, CheckpointPath, CheckpointStore
 from .compat import dense_weight, set_weight
-from .loading import DTYPES
+from .loading import dtype_named
 from .model import BaseModel
 
 
@@ -55,8 +55,7 @@ def export_merged(store: CheckpointStore, path: str, out: str | Path, dtype: str
     FileExistsError
         If `out` is there already and not empty.
     """
-    if dtype is not None and dtype not in DTYPES:
-        raise ValueError(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}")
+    chosen = dtype_named(dtype)
     source = CheckpointPath.parse(path)
     checkpoint, folder, out = store.load(source), store.base_folder(source), Path(out)
     check_free(out, overwrite=False)
@@ -74,7 +73,7 @@ def export_merged(store: CheckpointStore, path: str, out: str | Path, dtype: str
             net.config.tie_word_embeddings = False
             net.config.get_text_config().tie_word_embeddings = False
     own = getattr(AutoConfig.from_pretrained(folder, local_files_only=True), "dtype", None)
-    net = net.to(dtype=DTYPES[dtype] if dtype else own or torch.float32)
+    net = net.to(dtype=chosen or own or torch.float32)
 
     with new_folder(out, overwrite=False) as target:
         net.save_pretrained(target)

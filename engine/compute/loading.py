@@ -15,7 +15,7 @@ from .model import BaseModel, UnsupportedArchitecture
 
 logger = logging.getLogger(__name__)
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 """What is fetched from the hub: no pickled weights, no code."""
 TOLERANCE, TOLERANCE_16_BITS = 1e-3, 0.25
@@ -30,13 +30,17 @@ def choose_device(device: str | None = None, dtype: str | None = None) -> tuple[
     ValueError
         If `dtype` is not one of float32, bfloat16, float16, or `device` is not available.
     """
-    if dtype is not None and dtype not in DTYPES:
-        raise ValueError(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}")
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device!r} asked for, but torch sees no CUDA device; use device='cpu'")
-    default = torch.bfloat16 if chosen.type == "cuda" else torch.float32
-    return chosen, DTYPES[dtype] if dtype else default
+    return chosen, dtype_named(dtype) or (torch.bfloat16 if chosen.type == "cuda" else torch.float32)
+
+
+def dtype_named(name: str | None) -> torch.dtype | None:
+    """float32, bfloat16 or float16; a `ValueError` for another name, None for None."""
+    if name is not None and name not in _DTYPES:
+        raise ValueError(f"dtype {name!r} is not known; choose one of {', '.join(_DTYPES)}")
+    return _DTYPES[name] if name is not None else None
 
 
 def choose_threads(threads: int | None = None) -> int:

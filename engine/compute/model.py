@@ -162,8 +162,8 @@ class BaseModel:
         self._selected = select
         try:
             # Some architectures do not know all of these.
-            given = {name: value for name, value in given.items() if value is not None}
-            out = self.net(input_ids=tokens, use_cache=past is not None, **given)
+            known = {name: value for name, value in given.items() if value is not None}
+            out = self.net(input_ids=tokens, use_cache=past is not None, **known)
         finally:
             self._selected = None
         return out.logits.float()
@@ -243,20 +243,14 @@ def _read_pretrained(
 ) -> tuple[Any, Any, PreTrainedTokenizerBase]:
     """Network (frozen, on its device), configuration and tokenizer; errors as in `BaseModel`."""
     config: Any = None
-    four_bits = {}
-    if quantize == "4bit":
-        nf4 = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": dtype}
-        four_bits = {"quantization_config": BitsAndBytesConfig(load_in_4bit=True, **nf4), "device_map": {"": device}}
+    how: dict[str, Any] = {"dtype": dtype, "attn_implementation": "eager" if plain else attention.NAME}
     try:
+        if quantize == "4bit":
+            nf4 = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True, "bnb_4bit_compute_dtype": dtype}
+            how |= {"quantization_config": BitsAndBytesConfig(load_in_4bit=True, **nf4), "device_map": {"": device}}
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        net: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            local_files_only=True,
-            attn_implementation="eager" if plain else attention.NAME,
-            **four_bits,
-        )
+        net: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, **how)
     except (OSError, ValueError, KeyError, ImportError) as error:
         if config is not None and attention.NAME in str(error):
             raise UnsupportedArchitecture(f"{config.model_type} has an attention of its own") from error

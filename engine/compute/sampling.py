@@ -9,6 +9,7 @@ the batch is.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -115,12 +116,11 @@ class Sampler:
         if self.base.plain:
             return
         fresh = [p for p in dict.fromkeys(prompts) if (id(adapter), p) not in self._ahead]
-        by_width: dict[int, list[tuple[int, ...]]] = {}
-        for prompt in fresh[: max(0, ROWS_AT_ONCE - len(self._ahead))]:
-            by_width.setdefault(padded_width(len(prompt)), []).append(prompt)
+        chosen = sorted(fresh[: max(0, ROWS_AT_ONCE - len(self._ahead))], key=len)
         with self.base.using(adapter):
-            for width, members in by_width.items():
-                for prompt, read in zip(members, self._read_anew(members, width), strict=True):
+            for width, group in groupby(chosen, lambda prompt: padded_width(len(prompt))):
+                prompts = list(group)
+                for prompt, read in zip(prompts, self._read_anew(prompts, width), strict=True):
                     self._ahead[id(adapter), prompt] = adapter, read
 
     def forget(self) -> None:
@@ -136,25 +136,22 @@ class Sampler:
             for request, result in zip(requests, results, strict=True)
             for key, out in zip(request.keys, result.sequences, strict=True)
         ]
+        # Sorted, so that rows of one width and of one prompt share a round.
+        rows.sort(key=lambda row: (self._width(row), row.request.prompt))
+        at_once = self.block_rows if self.base.plain else ROWS_AT_ONCE
         with self.base.using(adapter):
-            # Longest first, so that rows of one width, and of similar length, share a round.
-            rows.sort(key=lambda row: (padded_width(len(row.request.prompt)), row.request.prompt))
-            for start in range(0, len(rows), ROWS_AT_ONCE):
-                self._round(adapter, rows[start : start + ROWS_AT_ONCE])
+            for start in range(0, len(rows), at_once):
+                for width, members in groupby(rows[start : start + at_once], self._width):
+                    if self.base.plain:
+                        self._decode_plainly(width, list(members))
+                    else:
+                        self._decode(adapter, width, list(members))
             self._score_prompts(requests, results)
         return results
 
-    def _round(self, adapter: AdapterWeights | None, rows: list[_Row]) -> None:
-        by_width: dict[int, list[_Row]] = {}
-        for row in rows:
-            room = row.request.max_tokens if self.base.plain else 0
-            by_width.setdefault(padded_width(len(row.request.prompt) + room), []).append(row)
-        for width, members in by_width.items():
-            if self.base.plain:
-                for start in range(0, len(members), self.block_rows):
-                    self._decode_plainly(width, members[start : start + self.block_rows])
-            else:
-                self._decode(adapter, width, members)
+    def _width(self, row: _Row) -> int:
+        """Width to which the prompt is padded, or, where every token is computed from it, the whole sequence."""
+        return padded_width(len(row.request.prompt) + (row.request.max_tokens if self.base.plain else 0))
 
     def _decode_plainly(self, width: int, rows: list[_Row]) -> None:
         """Complete up to a block of `rows`, computing every token from the whole sequence, padded to `width`."""

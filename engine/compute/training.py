@@ -265,7 +265,10 @@ def _logits(base: BaseModel, batch: Sequence[_Sequence]) -> Tensor:
     base.logits(prompts.to(base.device), select[:0], cache=cache)
     place = {head: i for i, head in enumerate(heads)}
     rows = torch.tensor([place[s.head] for s in batch], device=base.device)
-    past = [_PastLayer.of(*(part.index_select(0, rows) for part in layer.filled()), layer.length) for layer in cache]
+    past = []
+    for layer in cache:
+        keys, values = (part.index_select(0, rows) for part in layer.filled())
+        past.append(_PastLayer.of(keys, values, layer.length))
     before = torch.from_numpy(lengths)[:, None]
     seen = (torch.arange(width) < before)[:, None, None, :].expand(-1, 1, len(steps), -1)
     causal = (steps[None, :] <= steps[:, None]).expand(len(tokens), 1, -1, -1)

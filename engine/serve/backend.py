@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from ..compute import optimizer
 from ..compute.adapters import AdapterWeights, LoraSpec, adapter_from_tensors, new_adapter
 from ..compute.checkpoints import Checkpoint, CheckpointInfo, CheckpointPath, CheckpointStore, check_name, now
 from ..compute.loading import choose_device, find_model, load_model
 from ..compute.model import BaseModel
+from ..compute.optimizer import AdamSettings, new_optimizer, optim_step, optimizer_tensors, restore_optimizer
 from ..compute.sampling import Sampler, SampleResult
 from ..compute.token_choice import OccurrenceKeys
 from ..compute.training import ForwardBackwardResult, TrainingDatum, forward_backward
@@ -52,9 +52,9 @@ class TrainingModel:
         """See `training.forward_backward`."""
         return forward_backward(self.base, self.adapter, data, loss_fn, config, backward=backward)
 
-    def optim_step(self, settings: optimizer.AdamSettings) -> dict[str, float]:
-        """See `optimizer.optim_step`."""
-        metrics = optimizer.optim_step(self.adapter, self.optimizer, settings)
+    def optim_step(self, settings: AdamSettings) -> dict[str, float]:
+        """See `optim_step`."""
+        metrics = optim_step(self.adapter, self.optimizer, settings)
         self.step += 1
         return metrics
 
@@ -155,7 +155,7 @@ class Backend:
             raise RequestError(f"model_id {model_id!r} exists already")
         base = self.base(base_model)
         adapter = new_adapter(base.layers, spec, base.device)
-        model = TrainingModel(model_id, base, adapter, optimizer.new_optimizer(adapter), metadata, seed=seed)
+        model = TrainingModel(model_id, base, adapter, new_optimizer(adapter), metadata, seed=seed)
         self.models = {**self.models, model_id: model}
         return model
 
@@ -173,7 +173,7 @@ class Backend:
         model = self.model(model_id)
         name = check_name(name or f"step-{model.step:06d}-{uuid.uuid4().hex[:6]}", "the name of a checkpoint")
         path = str(CheckpointPath(model_id, kind, name))
-        state = optimizer.optimizer_tensors(model.adapter, model.optimizer) if kind == "weights" else None
+        state = optimizer_tensors(model.adapter, model.optimizer) if kind == "weights" else None
         info = CheckpointInfo(
             path=path,
             base_model=model.base.name,
@@ -223,9 +223,9 @@ class Backend:
         name = base_model or info.base_model
         base = self.base_of(source) if name == info.base_model else self.base(name)
         adapter = self._adapter(base, checkpoint)
-        state = optimizer.new_optimizer(adapter)
+        state = new_optimizer(adapter)
         if with_optimizer and checkpoint.optimizer is not None:
-            optimizer.restore_optimizer(adapter, state, checkpoint.optimizer)
+            restore_optimizer(adapter, state, checkpoint.optimizer)
         before = self.models.get(model_id)
         metadata = metadata or (before.metadata if before else info.run_metadata)
         step = info.step if with_optimizer else 0
