@@ -5,7 +5,7 @@ This is the only module that resamples or makes an interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -214,30 +214,53 @@ def divide(over: np.ndarray, under: np.ndarray, otherwise: float = np.nan) -> np
     return np.divide(over, under, out=np.full(shape, otherwise), where=under > 0)
 
 
-def ratios(over: np.ndarray, under: np.ndarray, seed: int = 0, block: int = 1) -> np.ndarray:
-    """Sums of `over` divided by sums of `under`, on all examples (first) and on the resamples.
+def weighted_means(values: np.ndarray, weights: np.ndarray, seed: int = 0, block: int = 1) -> np.ndarray:
+    """Weighted means of the columns of `values` (N, C), on all examples (first) and on the resamples.
 
     Parameters
     ----------
-    over, under : float arrays (N, C)
-        Numerators and denominators of C shares or means, an example in each row.
+    weights : float or bool array (N, C)
+        How much each example weighs in the mean of each column, such as 1 for those that the mean is about and else 0.
 
     Returns
     -------
     float array (1 + R, C)
-        NaN where a denominator is 0.
+        NaN where all weights are 0.
     """
-    return resample(lambda weights: divide(weights @ over, weights @ under), len(over), seed, block)
+    weights = weights.astype(float)
+    return resample(lambda drawn: divide(drawn @ (weights * values), drawn @ weights), len(values), seed, block)
 
 
-def mean_scores(columns: np.ndarray, seed: int = 0, block: int = 1) -> list[Score]:
-    """Means of the columns (N, C) with their bootstrap intervals, all on the same resamples."""
-    return [interval(column) for column in ratios(columns, np.ones((len(columns), 1)), seed, block).T]
+def mean_scores(
+    columns: Mapping[str, np.ndarray],
+    weights: Mapping[str, np.ndarray] | None = None,
+    *,
+    seed: int = 0,
+    block: int = 1,
+) -> dict[str, Score]:
+    """Means of named values with their bootstrap intervals, all on the same resamples.
+
+    Parameters
+    ----------
+    columns : mapping from name to float or bool array (N,)
+    weights : mapping from name to float or bool array (N,), optional
+        Weights of the examples in the mean of that name; where there are none, all weigh the same.
+
+    Examples
+    --------
+    >>> right, asked = np.array([1, 0, 1, 1]), np.array([True, True, False, False])
+    >>> mean_scores({"right": right, "right if asked": right}, {"right if asked": asked})["right if asked"].value
+    0.5
+    """
+    values = np.stack(list(columns.values()), axis=1).astype(float)
+    shares = np.stack([(weights or {}).get(name, np.ones(len(values))) for name in columns], axis=1)
+    means = weighted_means(values, shares, seed, block)
+    return {name: interval(column) for name, column in zip(columns, means.T, strict=True)}
 
 
 def mean_score(values: np.ndarray, seed: int = 0, block: int = 1) -> Score:
     """Mean of `values` (N,) with its bootstrap interval."""
-    return mean_scores(values[:, None], seed, block)[0]
+    return mean_scores({"": values}, seed=seed, block=block)[""]
 
 
 def mean_difference(values: np.ndarray, group: np.ndarray, seed: int = 0, block: int = 1) -> Score:
@@ -253,6 +276,5 @@ def mean_difference(values: np.ndarray, group: np.ndarray, seed: int = 0, block:
     >>> mean_difference(np.array([1, 1, 0, 1]), np.array([True, True, False, False])).value
     0.5
     """
-    members = np.stack([group, ~group], axis=1).astype(float)
-    means = ratios(members * values[:, None], members, seed, block)
+    means = weighted_means(np.stack([values, values], axis=1), np.stack([group, ~group], axis=1), seed, block)
     return interval(means[:, 0] - means[:, 1])

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ _KEY_FORMS = re.compile(r"\b(?:tml-|sk-|hf_)[A-Za-z0-9_-]{8,}|(?<=://)[^/\s:@]+:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: tuples become lists, and NaN and infinities become null."""
+    """`value` as JSON can hold it: dataclasses become dicts, tuples lists, and NaN and infinities null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, dict):
         return {name: plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

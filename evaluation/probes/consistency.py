@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...envs.kit.base import SciSciEnv
 from ...envs.kit.prompts import DATA, paper_block
 from ...envs.kit.single_turn import LabelEnv, SingleTurnEnv
 from ...envs.registry import spec
-from ..bootstrap import Score, interval, mean_scores, ratios
+from ..bootstrap import divide, mean_scores
 from ..examination import Examination, VariantBenchmark
 from ..records import plain
 
@@ -88,34 +87,29 @@ def reworded(env: SciSciEnv, wording: int) -> SciSciEnv:
     ------
     ValueError
         If there is no such wording, or none for this environment.
+
+    Examples
+    --------
+    >>> from scisci_gym import Paper, make
+    >>> env = make("disruption-v0", Paper(openalex_id="W1", title="A title", cd_index=0.4), prompt="short")
+    >>> reworded(env, 2).question().splitlines()[0]
+    'disruptive consolidating neutral ?'
     """
-    text = reworded_question(env, wording)
+    if not 0 <= wording <= WORDINGS:
+        raise ValueError(f"wordings go from 0 to {WORDINGS}, got {wording}")
+    if not isinstance(env, (LabelEnv, DisruptionPairwiseEnv)):
+        raise ValueError(f"{env.env_id} has no other wordings; environments of one question and one answer have")
     if wording == 0:
         return env
+    text = _question(env, wording)
     other = copy.copy(env)
-    assert isinstance(other, SingleTurnEnv)
     # The text alone is replaced: grading, labels and reward range are those of the environment itself.
     other.question = lambda: text
     other.example_id = f"{env.example_id}:wording-{wording}"
     return other
 
 
-def reworded_question(env: SciSciEnv, wording: int) -> str:
-    """The question of a single-turn environment in wording 0 (its own) to `WORDINGS`.
-
-    Examples
-    --------
-    >>> from scisci_gym import Paper, make
-    >>> env = make("disruption-v0", Paper(openalex_id="W1", title="A title", cd_index=0.4), prompt="short")
-    >>> reworded_question(env, 2).splitlines()[0]
-    'disruptive consolidating neutral ?'
-    """
-    if not 0 <= wording <= WORDINGS:
-        raise ValueError(f"wordings go from 0 to {WORDINGS}, got {wording}")
-    if not isinstance(env, SingleTurnEnv) or not isinstance(env, (LabelEnv, DisruptionPairwiseEnv)):
-        raise ValueError(f"{env.env_id} has no other wordings; environments of one question and one answer have")
-    if wording == 0:
-        return env.question()
+def _question(env: LabelEnv | DisruptionPairwiseEnv, wording: int) -> str:
     short = env.prompt == "short"
     if isinstance(env, DisruptionPairwiseEnv):
         shown, hint, ending, what = env.shown(), "first second", ENDING, "two papers of the same field and year"
@@ -127,79 +121,28 @@ def reworded_question(env: SciSciEnv, wording: int) -> str:
     return FULL[wording - 1].format(data=DATA, shown=shown, what=what, criteria=env.criteria(), ending=ending)
 
 
-@dataclass(frozen=True)
-class WordingConsistency:
-    """Answers to N questions in K wordings. Intervals resample questions, with all their wordings.
-
-    Parameters
-    ----------
-    n, wordings : int
-    accuracy : Score
-        Over all N x K answers.
-    accuracy_by_wording : list of Score
-        The environment's own wording first.
-    agreement : Score
-        Share of pairs of wordings that get the same label, averaged over questions. A missing answer agrees with no
-        other, not even with a missing one.
-    all_agree, all_right : Score
-        Share of questions with the same label in all wordings, and with the right one in all.
-    answered : float in [0, 1]
-    """
-
-    n: int
-    wordings: int
-    accuracy: Score
-    accuracy_by_wording: list[Score]
-    agreement: Score
-    all_agree: Score
-    all_right: Score
-    answered: float
-
-
-@dataclass(frozen=True)
-class OrderConsistency:
-    """Answers to P pairs in both orders. Intervals resample pairs.
-
-    A policy that chooses by position alone has agreement 0 and accuracy 1/2.
-
-    Parameters
-    ----------
-    pairs : int
-    accuracy : Score
-        Over all 2 P answers.
-    agreement : Score
-        Share of pairs in which the same paper is named in both orders.
-    both_right : Score
-        Share of pairs that are right in both orders.
-    always_first, always_second : Score
-        Share of pairs in which the same position is named in both orders.
-    position_bias : Score
-        Share of "first" among the labels that were given, minus 1/2; NaN if none was given.
-    """
-
-    pairs: int
-    accuracy: Score
-    agreement: Score
-    both_right: Score
-    always_first: Score
-    always_second: Score
-    position_bias: Score
-
-
 def wording_consistency(
     expected: Sequence[str], predicted: Sequence[Sequence[str]], seed: int = 0, block: int = 1
-) -> WordingConsistency:
-    """Consistency over wordings.
+) -> dict[str, Any]:
+    """Consistency of the answers to N questions in K wordings. Intervals resample questions, with all their wordings.
 
     Parameters
     ----------
     expected : sequence of N str
     predicted : sequence of K sequences of N str, K >= 2
-        "" where there is no answer.
+        "" where there is no answer. The environment's own wording comes first.
     seed : int
         Of the bootstrap.
     block : int
         How many neighbouring questions are resampled together, such as both orders of a pair.
+
+    Returns
+    -------
+    dict
+        ``n`` and ``wordings`` : N and K. ``accuracy`` : Score over all N x K answers, and ``accuracy_by_wording``, a
+        list of K. ``agreement`` : Score, share of pairs of wordings that get the same label, averaged over questions; a
+        missing answer agrees with no other, not even with a missing one. ``all_agree``, ``all_right`` : Score, shares
+        of questions with the same label in all wordings, and with the right one in all. ``answered`` : share in [0, 1].
 
     Raises
     ------
@@ -209,7 +152,7 @@ def wording_consistency(
     Examples
     --------
     >>> result = wording_consistency(["a", "b"], [["a", "b"], ["a", "a"]])
-    >>> result.agreement.value, result.all_right.value, result.accuracy.value
+    >>> result["agreement"].value, result["all_right"].value, result["accuracy"].value
     (0.5, 0.5, 0.75)
     """
     n, wordings = len(expected), len(predicted)
@@ -222,16 +165,26 @@ def wording_consistency(
     given = answers != ""
     right = (answers == np.array(expected, dtype=object)[:, None]).astype(float)
     same = (answers[:, :, None] == answers[:, None, :]) & given[:, :, None]
-    agreeing = (same.sum(axis=(1, 2)) - given.sum(axis=1)) / (wordings * (wordings - 1))
-    columns = np.column_stack(
-        [right.mean(axis=1), agreeing, same.all(axis=(1, 2)).astype(float), right.all(axis=1).astype(float), right]
-    )
-    accuracy, agreement, all_agree, all_right, *single = mean_scores(columns, seed, block)
-    return WordingConsistency(n, wordings, accuracy, single, agreement, all_agree, all_right, float(given.mean()))
+    columns = {
+        "accuracy": right.mean(axis=1),
+        "agreement": (same.sum(axis=(1, 2)) - given.sum(axis=1)) / (wordings * (wordings - 1)),
+        "all_agree": same.all(axis=(1, 2)),
+        "all_right": right.all(axis=1),
+    }
+    scores = mean_scores({**columns, **{str(at): one for at, one in enumerate(right.T)}}, seed=seed, block=block)
+    return {
+        "n": n,
+        "wordings": wordings,
+        "accuracy_by_wording": [scores.pop(str(at)) for at in range(wordings)],
+        **scores,
+        "answered": float(given.mean()),
+    }
 
 
-def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: int = 0) -> OrderConsistency:
-    """Consistency over both orders of pairs.
+def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: int = 0) -> dict[str, Any]:
+    """Consistency of the answers to P pairs in both orders. Intervals resample pairs.
+
+    A policy that chooses by position alone has agreement 0 and accuracy 1/2.
 
     Parameters
     ----------
@@ -239,6 +192,14 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
         Neighbours are one pair, in one order and in the other. A prediction that is neither is no answer.
     seed : int
         Of the bootstrap.
+
+    Returns
+    -------
+    dict
+        ``pairs`` : P. As `Score`: ``accuracy`` over all 2 P answers; the shares of pairs in which the same paper is
+        named in both orders (``agreement``), that are right in both (``both_right``), and in which the same position
+        is named in both (``always_first``, ``always_second``); ``position_bias``, the share of "first" among the labels
+        that were given, minus 1/2, NaN if none was given.
 
     Raises
     ------
@@ -248,7 +209,7 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
     Examples
     --------
     >>> result = order_consistency(["first", "second"], ["first", "first"])
-    >>> result.agreement.value, result.always_first.value, result.position_bias.value
+    >>> result["agreement"].value, result["always_first"].value, result["position_bias"].value
     (0.0, 1.0, 0.5)
     """
     truth, named = (np.array(list(labels), dtype=object) for labels in (expected, predicted))
@@ -256,18 +217,16 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
     if not whole or any(set(pair) != {"first", "second"} for pair in truth.reshape(-1, 2)):
         raise ValueError(f"{len(truth)} expected and {len(named)} predicted answers are not pairs in both orders")
     right, first, second = ((named == other).astype(float).reshape(-1, 2) for other in (truth, "first", "second"))
-    columns = np.column_stack(
-        [
-            right.mean(axis=1),
-            first[:, 0] * second[:, 1] + second[:, 0] * first[:, 1],
-            right.prod(axis=1),
-            first.prod(axis=1),
-            second.prod(axis=1),
-        ]
-    )
-    counts = np.stack([first.sum(axis=1), (first + second).sum(axis=1)], axis=1)
-    bias = ratios(counts[:, :1], counts[:, 1:], seed)[:, 0] - 0.5
-    return OrderConsistency(len(columns), *mean_scores(columns, seed), position_bias=interval(bias))
+    given = (first + second).sum(axis=1)
+    columns = {
+        "accuracy": right.mean(axis=1),
+        "agreement": first[:, 0] * second[:, 1] + second[:, 0] * first[:, 1],
+        "both_right": right.prod(axis=1),
+        "always_first": first.prod(axis=1),
+        "always_second": second.prod(axis=1),
+        "position_bias": divide(first.sum(axis=1), given, 0.0) - 0.5,
+    }
+    return {"pairs": len(given), **mean_scores(columns, {"position_bias": given}, seed=seed)}
 
 
 async def consistency_report(examined: Examination, wordings: int = WORDINGS) -> dict[str, Any]:
@@ -282,8 +241,8 @@ async def consistency_report(examined: Examination, wordings: int = WORDINGS) ->
 
     Returns
     -------
-    dict, ready for JSON: settings, ``wordings`` (a `WordingConsistency`) and, for pairs, ``orders`` (an
-    `OrderConsistency` for every wording, the environment's own first).
+    dict, ready for JSON: settings, ``wordings`` (of `wording_consistency`) and, for pairs, ``orders`` (of
+    `order_consistency`, for every wording, the environment's own first).
 
     Raises
     ------
@@ -302,7 +261,7 @@ async def consistency_report(examined: Examination, wordings: int = WORDINGS) ->
     expected = [answer.expected for answer in asked[0]]
     predicted = [[answer.predicted for answer in answers] for answers in asked]
     over_wordings = wording_consistency(expected, predicted, examined.seed, env_class.presentations)
-    report = {**examined.settings, "wordings": asdict(over_wordings)}
+    report = {**examined.settings, "wordings": over_wordings}
     if env_class.presentations == 2:
-        report["orders"] = [asdict(order_consistency(expected, answers, examined.seed)) for answers in predicted]
+        report["orders"] = [order_consistency(expected, answers, examined.seed) for answers in predicted]
     return plain(report)

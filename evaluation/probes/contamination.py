@@ -9,7 +9,6 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import date
 from typing import Any
 
@@ -24,7 +23,7 @@ from ...datasets.store import load_papers
 from ...envs.kit.base import SciSciEnv
 from ...envs.registry import make, spec
 from ..ask import Answer
-from ..bootstrap import mean_difference
+from ..bootstrap import Score, mean_difference
 from ..comparison import compare
 from ..examination import Examination, VariantBenchmark
 from ..metrics import Scores
@@ -37,8 +36,6 @@ PROBE_TOKENS = 64
 SHOWN = 20
 SHINGLE, THRESHOLD = 3, 0.5
 ROWS_AT_A_TIME = 256
-_YEAR = re.compile(r"\d{4}")
-_MONTH = re.compile(r"\d{4}-\d{2}")
 
 
 def cutoff_date(text: str) -> date:
@@ -55,9 +52,9 @@ def cutoff_date(text: str) -> date:
     ('2024-12-31', '2024-02-29')
     """
     try:
-        if _YEAR.fullmatch(text):
+        if re.fullmatch(r"\d{4}", text):
             return date(int(text), 12, 31)
-        if _MONTH.fullmatch(text):
+        if re.fullmatch(r"\d{4}-\d{2}", text):
             first = date.fromisoformat(f"{text}-01")
             return first.replace(day=calendar.monthrange(first.year, first.month)[1])
         return date.fromisoformat(text)
@@ -125,61 +122,42 @@ def near_duplicates(
     """
     if not 0.0 < threshold <= 1.0:
         raise ValueError(f"threshold must be in (0, 1], got {threshold!r}")
-    words = [[title_words(f"{paper.title}. {paper.abstract}") for paper in papers] for papers in (test, train)]
-    if not any(len(text) >= shingle for texts in words for text in texts):
+    texts = [[" ".join(title_words(f"{paper.title}. {paper.abstract}")) for paper in part] for part in (test, train)]
+    if not all(any(text and text.count(" ") >= shingle - 1 for text in part) for part in texts):
         return []
-    options: dict[str, Any] = {"analyzer": lambda text: _shingles(text, shingle), "binary": True, "dtype": np.int32}
-    counter = CountVectorizer(**options)
-    counter.fit([*words[0], *words[1]])
-    ours, theirs = (sparse.csr_matrix(counter.transform(texts)) for texts in words)
-    sizes_theirs = np.asarray(theirs.sum(axis=1)).ravel()
-    columns = theirs.T.tocsc()
-    pairs = []
+    size = {"ngram_range": (shingle, shingle), "token_pattern": r"\S+"}
+    counter = CountVectorizer(**size, lowercase=False, binary=True, dtype=np.int32).fit([*texts[0], *texts[1]])
+    ours, theirs = (sparse.csr_matrix(counter.transform(part)) for part in texts)
+    sizes, their_sizes = (np.asarray(shingles.sum(axis=1)).ravel() for shingles in (ours, theirs))
+    found = []
     for start in range(0, len(test), ROWS_AT_A_TIME):
-        rows = ours[start : start + ROWS_AT_A_TIME]
-        shared = sparse.coo_matrix(rows @ columns)
-        sizes = np.asarray(rows.sum(axis=1)).ravel()
-        resemblance = shared.data / (sizes[shared.row] + sizes_theirs[shared.col] - shared.data)
-        nearest: dict[int, tuple[float, int]] = {}
-        for index in np.flatnonzero(resemblance >= threshold):
-            row, candidate = int(shared.row[index]), (float(resemblance[index]), -int(shared.col[index]))
-            nearest[row] = max(candidate, nearest.get(row, candidate))
-        pairs += [(value, test[start + row], train[-column]) for row, (value, column) in nearest.items()]
-    rows = [
-        {
-            "test_id": paper.openalex_id,
-            "train_id": twin.openalex_id,
-            "test_title": paper.title,
-            "train_title": twin.title,
-            "resemblance": value,
-        }
-        for value, paper, twin in pairs
-    ]
-    return sorted(rows, key=lambda row: (-row["resemblance"], row["test_id"]))
-
-
-def _shingles(words: Sequence[str], size: int) -> list[str]:
-    return [" ".join(words[start : start + size]) for start in range(len(words) - size + 1)]
+        shared = sparse.coo_matrix(ours[start : start + ROWS_AT_A_TIME] @ theirs.T)
+        union = sizes[start + shared.row] + their_sizes[shared.col] - shared.data
+        resemblance = sparse.csr_matrix((shared.data / union, (shared.row, shared.col)), shape=shared.shape)
+        highest = resemblance.max(axis=1).toarray().ravel()
+        nearest = np.asarray(resemblance.argmax(axis=1)).ravel()
+        for row in np.flatnonzero(highest >= threshold):
+            paper, twin = test[start + row], train[nearest[row]]
+            found.append(
+                {
+                    "test_id": paper.openalex_id,
+                    "train_id": twin.openalex_id,
+                    "test_title": paper.title,
+                    "train_title": twin.title,
+                    "resemblance": float(highest[row]),
+                }
+            )
+    return sorted(found, key=lambda pair: (-pair["resemblance"], pair["test_id"]))
 
 
 def _row(scores: Scores) -> dict[str, Any]:
     """The scores that go into a row of a table."""
-    return {
-        "n": scores.n,
-        "answered": scores.answered,
-        "accuracy": asdict(scores.accuracy),
-        "macro_f1": asdict(scores.macro_f1),
-        "mcc": asdict(scores.mcc),
-        "balanced_accuracy": asdict(scores.balanced.accuracy),
-    }
-
-
-def _brackets(paper: Paper) -> int:
-    return f"{paper.title} {paper.abstract}".count("[")
+    row = {name: getattr(scores, name) for name in ("n", "answered", "accuracy", "macro_f1", "mcc")}
+    return row | {"balanced_accuracy": scores.balanced.accuracy}
 
 
 class Contamination:
-    """The arms for the answers of one policy to one benchmark.
+    """The parts of the probe, for the answers of one policy to one benchmark.
 
     Parameters
     ----------
@@ -191,26 +169,29 @@ class Contamination:
     """
 
     def __init__(self, examined: Examination, envs: Sequence[SciSciEnv], answers: Sequence[Answer]):
-        self.examined, self.envs, self.answers = examined, list(envs), list(answers)
+        self.examined, self.envs, self.answers = examined, envs, answers
+        self.papers = {paper.openalex_id: paper for env in envs for paper in env.papers}
         env_class = spec(examined.task.env)
         self.labels, self.block, self.seed = env_class.labels, env_class.presentations, examined.seed
         self.right = np.array([answer.predicted == answer.expected for answer in answers])
 
+    def scores(self, answers: Sequence[Answer]) -> dict[str, Any]:
+        """Scores of answers."""
+        return _row(score_answers(answers, self.labels, self.seed, self.block))
+
     def by_group(self, groups: Sequence[str]) -> dict[str, Any]:
         """Scores of each group of examples that occurs; a group holds both orders of a pair or neither."""
-        names = np.array(list(groups), dtype=object)
-        return {name: _row(self._scores(names == name)) for name in dict.fromkeys(groups)}
+        return {
+            name: self.scores([answer for answer, group in zip(self.answers, groups, strict=True) if group == name])
+            for name in dict.fromkeys(groups)
+        }
 
-    def _scores(self, members: np.ndarray) -> Scores:
-        chosen = [answer for answer, inside in zip(self.answers, members, strict=True) if inside]
-        return score_answers(chosen, self.labels, self.seed, self.block)
-
-    def _difference(self, group: np.ndarray, members: np.ndarray) -> dict[str, Any] | None:
+    def _difference(self, group: np.ndarray, members: np.ndarray) -> Score | None:
         """Accuracy in a group minus accuracy of the other members; None where one of the two is empty."""
         inside = group[members]
         if inside.all() or not inside.any():
             return None
-        return asdict(mean_difference(self.right[members], inside, self.seed, self.block))
+        return mean_difference(self.right[members], inside, self.seed, self.block)
 
     def around_cutoff(self, cutoff: date) -> dict[str, Any]:
         """Scores of papers published before and after a knowledge cutoff."""
@@ -229,83 +210,56 @@ class Contamination:
         ``summary`` is None where every title is too short to be probed.
         """
         benchmark = TitleCompletionBenchmark(self.examined.benchmark())
-        size = self.examined.max_examples
-        if not benchmark.episodes(size):
-            return {"known_at": KNOWN, "summary": None, "too_short": len(benchmark.papers(size))}
+        probed = [env.papers[0] for env in benchmark.episodes(self.examined.max_examples)]
+        too_short = len(self.papers) - len(probed)
+        if not probed:
+            return {"known_at": KNOWN, "summary": None, "too_short": too_short}
         tokens = max(PROBE_TOKENS, self.examined.task.max_tokens)
         completions = await self.examined.ask("titles", benchmark, max_tokens=tokens)
-        probed = [env.papers[0] for env in benchmark.episodes(size)]
         recalls = title_recalls(probed, [completion.text for completion in completions])
         by_paper = {recall.paper_id: recall for recall in recalls}
-        summary = summarise(recalls, len(benchmark.papers(size)) - len(probed), self.seed)
-        groups = np.array([self._known(env, by_paper) for env in self.envs])
+        of_examples = [[by_paper.get(paper.openalex_id) for paper in env.papers] for env in self.envs]
+        groups = np.array([_known(found) for found in of_examples])
         best = sorted(recalls, key=lambda recall: -recall.score)[:SHOWN]
         return {
             "known_at": KNOWN,
-            "summary": asdict(summary),
+            "summary": summarise(recalls, too_short, self.seed),
             "scores_known": self.by_group(groups.tolist()),
-            "scores_by_tercile": self.by_group(self._terciles(by_paper)),
+            "scores_by_tercile": self.by_group(_terciles(of_examples)),
             "accuracy_known_minus_unknown": self._difference(groups == "known", groups != "not_probed"),
             "best_completions": [{**vars(recall), "known": recall.known} for recall in best],
         }
-
-    def _known(self, env: SciSciEnv, by_paper: dict[str, TitleRecall]) -> str:
-        recalls = [by_paper.get(paper.openalex_id) for paper in env.papers]
-        if any(recall is not None and recall.known for recall in recalls):
-            return "known"
-        return "not_probed" if None in recalls else "unknown"
-
-    def _terciles(self, by_paper: dict[str, TitleRecall]) -> list[str]:
-        """Thirds of the examples by how well their titles were completed. Equal scores stay together, so thirds may be
-        of different sizes, or fewer than three."""
-        scores = np.full(len(self.envs), np.nan)
-        for index, env in enumerate(self.envs):
-            own = [by_paper[paper.openalex_id].score for paper in env.papers if paper.openalex_id in by_paper]
-            if len(own) == len(env.papers):
-                scores[index] = np.mean(own)
-        if np.isnan(scores).all():
-            return ["not_probed"] * len(scores)
-        edges = np.nanquantile(scores, [1 / 3, 2 / 3])
-        names = ("least_known", "middle", "best_known")
-        return ["not_probed" if np.isnan(s) else names[int(np.searchsorted(edges, s))] for s in scores]
 
     async def anonymised(self) -> dict[str, Any]:
         """The same questions about papers whose names, acronyms and numbers are masked."""
         task = self.examined.task
         masks = Anonymiser.learn(paper.abstract for paper in load_papers(task.dataset, "train"))
-        hidden = {paper.openalex_id: masks.paper(paper) for env in self.envs for paper in env.papers}
+        hidden = {name: masks.paper(paper) for name, paper in self.papers.items()}
 
         def masked(env: SciSciEnv) -> SciSciEnv:
             return make(task.env, *(hidden[paper.openalex_id] for paper in env.papers), **task.options)
 
         answers = await self.examined.ask("anonymised", VariantBenchmark(self.examined.benchmark(), masked))
-        expected, unmasked = [a.expected for a in self.answers], [a.predicted for a in self.answers]
-        masked_answers = [answer.predicted for answer in answers]
-        papers = {paper.openalex_id: paper for env in self.envs for paper in env.papers}
-        placeholders = sum(_brackets(hidden[name]) - _brackets(paper) for name, paper in papers.items())
+        expected = [answer.expected for answer in answers]
+        before, after = ([answer.predicted for answer in part] for part in (self.answers, answers))
+        placeholders = sum(_brackets(hidden[name]) - _brackets(paper) for name, paper in self.papers.items())
         return {
             "common_words": len(masks.common),
-            "placeholders_per_paper": placeholders / len(papers),
-            "same_answer": float(np.mean([one == other for one, other in zip(unmasked, masked_answers, strict=True)])),
-            "scores": {
-                "plain": _row(self._scores(np.ones(len(self.answers), dtype=bool))),
-                "anonymised": _row(score_answers(answers, self.labels, self.seed, self.block)),
-            },
-            "plain_minus_anonymised": compare(
-                expected, unmasked, masked_answers, self.labels, self.seed, self.block
-            ).to_json(),
+            "placeholders_per_paper": placeholders / len(self.papers),
+            "same_answer": float(np.mean([one == other for one, other in zip(before, after, strict=True)])),
+            "scores": {"plain": self.scores(self.answers), "anonymised": self.scores(answers)},
+            "plain_minus_anonymised": compare(expected, before, after, self.labels, self.seed, self.block),
         }
 
     def duplicates(self, threshold: float = THRESHOLD) -> dict[str, Any]:
         """Test papers that resemble a training paper, and scores without them."""
-        test = {paper.openalex_id: paper for env in self.envs for paper in env.papers}
         train = load_papers(self.examined.task.dataset, "train")
-        pairs = near_duplicates(list(test.values()), train, threshold)
+        pairs = near_duplicates(list(self.papers.values()), train, threshold)
         copied = {pair["test_id"] for pair in pairs}
         fresh = ["copy" if any(p.openalex_id in copied for p in env.papers) else "fresh" for env in self.envs]
         return {
             "threshold": threshold,
-            "test_papers": len(test),
+            "test_papers": len(self.papers),
             "train_papers": len(train),
             "near_duplicates": len(pairs),
             "pairs": pairs,
@@ -313,16 +267,39 @@ class Contamination:
         }
 
 
+def _known(recalls: Sequence[TitleRecall | None]) -> str:
+    """Whether the papers of an example, whose titles were completed in this way, are known."""
+    if any(recall is not None and recall.known for recall in recalls):
+        return "known"
+    return "not_probed" if None in recalls else "unknown"
+
+
+def _terciles(examples: Sequence[Sequence[TitleRecall | None]]) -> list[str]:
+    """Thirds of the examples by how well their titles were completed.
+
+    Equal scores stay together, so thirds may be of different sizes, or fewer than three.
+    """
+    means = np.array([np.mean([np.nan if recall is None else recall.score for recall in one]) for one in examples])
+    if np.isnan(means).all():
+        return ["not_probed"] * len(means)
+    edges, names = np.nanquantile(means, [1 / 3, 2 / 3]), ("least_known", "middle", "best_known")
+    return ["not_probed" if np.isnan(mean) else names[int(np.searchsorted(edges, mean))] for mean in means]
+
+
+def _brackets(paper: Paper) -> int:
+    return f"{paper.title} {paper.abstract}".count("[")
+
+
 async def contamination_report(
     examined: Examination, cutoff: date | None = None, threshold: float = THRESHOLD
 ) -> dict[str, Any]:
-    """All arms for one policy.
+    """All parts of the probe for one policy.
 
     Parameters
     ----------
     examined : Examination
     cutoff : date or None
-        The model's knowledge cutoff; None leaves that arm out.
+        The model's knowledge cutoff; None leaves that part out.
     threshold : float in (0, 1]
         Resemblance from which two papers are near-duplicates.
 
@@ -332,15 +309,15 @@ async def contamination_report(
     ``duplicates``.
     """
     envs, answers = examined.benchmark().episodes(examined.max_examples), await examined.ask()
-    arms = Contamination(examined, envs, answers)
+    parts = Contamination(examined, envs, answers)
     return plain(
         {
             **examined.settings,
             "seed": examined.seed,
-            "scores": _row(score_answers(answers, arms.labels, arms.seed, arms.block)),
-            "cutoff": arms.around_cutoff(cutoff) if cutoff else None,
-            "titles": await arms.titles(),
-            "anonymised": await arms.anonymised(),
-            "duplicates": arms.duplicates(threshold),
+            "scores": parts.scores(answers),
+            "cutoff": parts.around_cutoff(cutoff) if cutoff else None,
+            "titles": await parts.titles(),
+            "anonymised": await parts.anonymised(),
+            "duplicates": parts.duplicates(threshold),
         }
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ...envs.adversarial import AdversarialDisruptionEnv, AdversarialEnv
 from ...envs.opponents.challengers import Challenger
 from ...envs.registry import spec, specs
 from ..ask import Task
-from ..bootstrap import Score, interval, mean_difference, ratios
+from ..bootstrap import mean_difference, mean_scores
 from ..examination import Examination
 from ..records import plain
 
@@ -41,65 +41,6 @@ class Challenged:
     argued: str = ""
 
 
-@dataclass(frozen=True)
-class FlipRow:
-    """Results under one kind of challenge. Shares with 95 % bootstrap intervals; NaN where there is no such case.
-
-    Parameters
-    ----------
-    n : int
-        Challenged episodes.
-    before, after : Score
-        Accuracy of the first and of the final answer.
-    net_gain : Score
-        `after` minus `before`.
-    right_to_wrong : Score
-        Of the first answers that were right, the share that was given up. No final answer counts as given up.
-    wrong_to_right : Score
-        Of the first answers that were wrong, the share that was corrected.
-    held : Score
-        Share of final answers that are the first one.
-    followed : Score
-        Share of final answers that are the label that was argued for; NaN in the control.
-    answered : Score
-        Share of episodes with a final answer that could be parsed.
-    """
-
-    n: int
-    before: Score
-    after: Score
-    net_gain: Score
-    right_to_wrong: Score
-    wrong_to_right: Score
-    held: Score
-    followed: Score
-    answered: Score
-
-
-@dataclass(frozen=True)
-class Flips:
-    """Flips under one challenger.
-
-    Parameters
-    ----------
-    episodes : int
-        All episodes.
-    unchallenged : int
-        Those that ended before the challenge, because the first message was not an answer or was cut off. They are in
-        no row.
-    rows : dict of str to FlipRow
-        ``argued`` (a label was argued for), ``truth``, ``wrong``, ``control``; a kind that did not occur is missing.
-    gain_over_control : Score or None
-        Net gain where a label was argued for minus net gain in the control: what the arguments are worth beyond
-        being asked again. None without both.
-    """
-
-    episodes: int
-    unchallenged: int
-    rows: dict[str, FlipRow]
-    gain_over_control: Score | None
-
-
 def challenged_episodes(episodes: Iterable[StoredTrajectory]) -> list[Challenged | None]:
     """Challenges in the logs of the adversarial and the self-play environment; None for an episode without one."""
     logs = [{name: str(value) for name, value in episode.logs.items()} for episode in episodes]
@@ -112,15 +53,31 @@ def challenged_episodes(episodes: Iterable[StoredTrajectory]) -> list[Challenged
     ]
 
 
-def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> Flips:
-    """Flip rates of a set of episodes.
+def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> dict[str, Any]:
+    """Flip rates of a set of episodes under one challenger.
 
     Parameters
     ----------
     episodes : sequence of Challenged or None
-        None: it ended before the challenge.
+        None: it ended before the challenge, because the first message was not an answer or was cut off.
     seed : int
         Of the bootstrap, which resamples episodes 2,000 times.
+
+    Returns
+    -------
+    dict
+        ``episodes`` : int, all of them. ``unchallenged`` : int, those that ended before the challenge.
+
+        ``rows`` : results where a label was argued for (``argued``), where it was the true one (``truth``), another one
+        (``wrong``), or where nothing was argued (``control``). A kind that did not occur is missing. Each has the
+        number ``n`` of challenged episodes, and as `Score`, NaN where there is no such case: the accuracy of the first
+        and of the final answer (``before``, ``after``) and their difference (``net_gain``); of the right first answers
+        the share that was given up, no final answer included (``right_to_wrong``); of the wrong ones the share that was
+        corrected (``wrong_to_right``); the shares of final answers that are the first one (``held``) and that are the
+        label that was argued for (``followed``); and the share that could be parsed (``answered``).
+
+        ``gain_over_control`` : Score or None. Net gain where a label was argued for minus net gain in the control: what
+        the arguments are worth beyond being asked again. None without both.
 
     Raises
     ------
@@ -131,7 +88,7 @@ def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> Flips:
     --------
     >>> corrected = Challenged("truth", expected="neutral", first="disruptive", final="neutral", argued="neutral")
     >>> result = flips([corrected, None])
-    >>> result.unchallenged, result.rows["truth"].net_gain.value
+    >>> result["unchallenged"], result["rows"]["truth"]["net_gain"].value
     (1, 1.0)
     """
     challenged = [episode for episode in episodes if episode is not None]
@@ -139,35 +96,39 @@ def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> Flips:
         raise ValueError(f"none of {len(episodes)} episodes reached a challenge: no first answer could be parsed")
     groups = {"argued": [e for e in challenged if e.kind != "control"]}
     groups |= {kind: [e for e in challenged if e.kind == kind] for kind in KINDS}
-    rows = {name: _row(members, seed) for name, members in groups.items() if members}
-    both = groups["argued"] and groups["control"]
-    return Flips(
-        len(episodes), len(episodes) - len(challenged), rows, _gain_over_control(challenged, seed) if both else None
+    gain = None
+    if groups["argued"] and groups["control"]:
+        gains = np.array([float(e.final == e.expected) - float(e.first == e.expected) for e in challenged])
+        gain = mean_difference(gains, np.array([e.kind != "control" for e in challenged]), seed)
+    return {
+        "episodes": len(episodes),
+        "unchallenged": len(episodes) - len(challenged),
+        "rows": {name: _row(members, seed) for name, members in groups.items() if members},
+        "gain_over_control": gain,
+    }
+
+
+def _row(episodes: Sequence[Challenged], seed: int) -> dict[str, Any]:
+    expected, first, final, argued = (
+        np.array([getattr(e, name) for e in episodes]) for name in ("expected", "first", "final", "argued")
     )
-
-
-def _row(episodes: Sequence[Challenged], seed: int) -> FlipRow:
-    first = np.array([e.first == e.expected for e in episodes], dtype=float)
-    final = np.array([e.final == e.expected for e in episodes], dtype=float)
-    held = np.array([e.final == e.first for e in episodes], dtype=float)
-    followed = np.array([e.final == e.argued for e in episodes], dtype=float)
-    everyone = np.ones(len(episodes))
-    argued = np.array([bool(e.argued) for e in episodes], dtype=float)
-    answered = np.array([bool(e.final) for e in episodes], dtype=float)
-    # Numerators and denominators of the shares, in the order of the fields.
-    over = [first, final, final - first, first * (1 - final), (1 - first) * final, held, followed * argued, answered]
-    under = [everyone, everyone, everyone, first, 1 - first, everyone, argued, everyone]
-    values = ratios(np.stack(over, axis=1), np.stack(under, axis=1), seed)
-    return FlipRow(len(episodes), *(interval(column) for column in values.T))
-
-
-def _gain_over_control(episodes: Sequence[Challenged], seed: int) -> Score:
-    gain = np.array([float(e.final == e.expected) - float(e.first == e.expected) for e in episodes])
-    return mean_difference(gain, np.array([e.kind != "control" for e in episodes]), seed)
+    before, after = (first == expected).astype(float), (final == expected).astype(float)
+    columns = {
+        "before": before,
+        "after": after,
+        "net_gain": after - before,
+        "right_to_wrong": 1 - after,
+        "wrong_to_right": after,
+        "held": final == first,
+        "followed": final == argued,
+        "answered": final != "",
+    }
+    about = {"right_to_wrong": before, "wrong_to_right": 1 - before, "followed": argued != ""}
+    return {"n": len(episodes), **mean_scores(columns, about, seed=seed)}
 
 
 def adversarial_task(task: Task) -> Task:
-    """The adversarial environment with the labels of `task`, else that of disruption; the prompt options stay."""
+    """The adversarial environment with the labels of `task`, else that of disruption, with the same prompt options."""
     trained = spec(task.env)
     if issubclass(trained, AdversarialEnv):
         return task
@@ -196,7 +157,7 @@ async def flip_report(
 
     Returns
     -------
-    dict, ready for JSON: settings, and the `Flips` of each challenger.
+    dict, ready for JSON: settings, and ``challengers``: the result of `flips` for each.
     """
     task = adversarial_task(examined.task)
     results: dict[str, Any] = {}
@@ -207,7 +168,7 @@ async def flip_report(
         benchmark = asked.with_options(task.env, **options, challenger=challenger).benchmark()
         await asked.ask("flips", benchmark, settings=name)
         episodes = challenged_episodes(asked.stored("flips", benchmark, settings=name))
-        results[name] = plain(asdict(flips(episodes, examined.seed)))
+        results[name] = plain(flips(episodes, examined.seed))
     return {
         "env": task.env,
         "dataset": task.dataset,

@@ -24,7 +24,7 @@ from ...envs.kit.base import SciSciEnv
 from ...envs.kit.fencing import as_data
 from ...envs.kit.single_turn import Grade, SingleTurnEnv
 from ...rewards import RewardBreakdown, correctness
-from ..bootstrap import Score, mean_scores
+from ..bootstrap import mean_scores
 
 MIN_WORDS = 6
 """Titles of fewer words are not probed: their second half can be guessed."""
@@ -78,34 +78,6 @@ class TitleRecall:
     def known(self) -> bool:
         """Whether the completion is as good as word for word."""
         return self.score >= KNOWN
-
-
-@dataclass(frozen=True)
-class TitleRecalls:
-    """Means over a model's completions, with bootstrap intervals over papers.
-
-    Parameters
-    ----------
-    probed, too_short : int
-        Papers that were asked about, and papers whose titles are too short for it.
-    score, control, excess : Score
-        Mean match with the true second half, with those of other papers, and their difference. A model that guesses
-        well has an excess above 0, too, because a first half tells something about the second.
-    known, control_known, excess_known : Score
-        The same for the share of near-verbatim matches, which guesses do not reach.
-    memorised : bool
-        Whether `excess_known` is above 0.05 with its whole interval.
-    """
-
-    probed: int
-    too_short: int
-    score: Score
-    control: Score
-    excess: Score
-    known: Score
-    control_known: Score
-    excess_known: Score
-    memorised: bool
 
 
 def split_title(title: str) -> tuple[str, str] | None:
@@ -274,8 +246,25 @@ def _controls(papers: Sequence[Paper]) -> list[list[int]]:
     return controls
 
 
-def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0) -> TitleRecalls:
-    """Means over papers, and whether the model knows them.
+def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0) -> dict[str, Any]:
+    """Means over a model's completions, and whether it knows the papers. Intervals resample papers.
+
+    Parameters
+    ----------
+    recalls : sequence of TitleRecall
+    too_short : int
+        Number of papers whose titles are too short to be probed.
+    seed : int
+        Of the bootstrap.
+
+    Returns
+    -------
+    dict
+        ``probed``, ``too_short`` : numbers of papers. As `Score`: the mean match with the true second half
+        (``score``), with those of other papers (``control``), and their difference (``excess``). A model that guesses
+        well has an excess above 0, too, because a first half tells something about the second. ``known``,
+        ``control_known``, ``excess_known`` : the same for the share of near-verbatim matches, which guesses do not
+        reach. ``memorised`` : whether ``excess_known`` is above 0.05 with its whole interval.
 
     Raises
     ------
@@ -284,8 +273,22 @@ def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0)
     """
     if not recalls:
         raise ValueError(f"no title can be probed: all {too_short} have fewer than {MIN_WORDS} words")
-    score, control = np.array([r.score for r in recalls]), np.array([r.control for r in recalls])
-    known, by_chance = np.array([float(r.known) for r in recalls]), np.array([r.control_known for r in recalls])
-    columns = [score, control, score - control, known, by_chance, known - by_chance]
-    scores = mean_scores(np.stack(columns, axis=1), seed)
-    return TitleRecalls(len(recalls), too_short, *scores, memorised=scores[-1].low > FLAG)
+    names = ("score", "control", "known", "control_known")
+    score, control, known, by_chance = (
+        np.array([getattr(recall, name) for recall in recalls], float) for name in names
+    )
+    columns = {
+        "score": score,
+        "control": control,
+        "excess": score - control,
+        "known": known,
+        "control_known": by_chance,
+        "excess_known": known - by_chance,
+    }
+    scores = mean_scores(columns, seed=seed)
+    return {
+        "probed": len(recalls),
+        "too_short": too_short,
+        **scores,
+        "memorised": scores["excess_known"].low > FLAG,
+    }

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -150,7 +149,7 @@ def test_texts_of_papers_and_models_are_escaped(small_dataset: Path, tmp_path: P
     public = asyncio.run(public_benchmarks([HOSTILE], None, None, tmp_path, max_tokens=4))  # pyright: ignore
     result = Leaderboard(options, (made,), {}, card, {"public": public})
     challenged = flips([Challenged("truth", "neutral", "disruptive", "neutral", "neutral")])
-    report = {"split": "test", "challengers": {HOSTILE: asdict(challenged)}}
+    report = {"split": "test", "challengers": {HOSTILE: challenged}}
     write_json_atomically(tmp_path / "flips.json", plain(report))
     (tmp_path / "consistency.json").write_text(json.dumps({"split": "validation", "never shown": 1}))
     whole = write_results(result, tmp_path / "leaderboard.json")

@@ -23,17 +23,17 @@ SINGLE = [env_class for env_class in specs() if issubclass(env_class, SingleTurn
 def test_wordings_by_hand() -> None:
     found = wording_consistency(["a", "b", "a"], [["a", "b", ""], ["a", "a", ""], ["a", "b", "a"]])
     # Agreeing pairs of three: 3, 1, 0. No answer does not agree with no answer.
-    assert found.agreement.value == pytest.approx((1 + 1 / 3 + 0) / 3)
-    assert found.all_agree.value == found.all_right.value == pytest.approx(1 / 3)
-    assert found.accuracy.value == pytest.approx((3 + 2 + 1) / 9)
-    assert [score.value for score in found.accuracy_by_wording] == pytest.approx([2 / 3, 1 / 3, 1.0])
-    assert found.answered == pytest.approx(7 / 9)
+    assert found["agreement"].value == pytest.approx((1 + 1 / 3 + 0) / 3)
+    assert found["all_agree"].value == found["all_right"].value == pytest.approx(1 / 3)
+    assert found["accuracy"].value == pytest.approx((3 + 2 + 1) / 9)
+    assert [score.value for score in found["accuracy_by_wording"]] == pytest.approx([2 / 3, 1 / 3, 1.0])
+    assert found["answered"] == pytest.approx(7 / 9)
 
 
 def test_a_constant_answer_is_consistent_and_no_better_for_it() -> None:
     found = wording_consistency(["a", "b", "c"] * 20, [["a"] * 60] * 4)
-    assert (found.agreement.value, found.all_agree.value) == (1.0, 1.0)
-    assert found.accuracy.value == found.all_right.value == pytest.approx(1 / 3)
+    assert (found["agreement"].value, found["all_agree"].value) == (1.0, 1.0)
+    assert found["accuracy"].value == found["all_right"].value == pytest.approx(1 / 3)
 
 
 def test_orders_by_hand() -> None:
@@ -41,17 +41,17 @@ def test_orders_by_hand() -> None:
     said = ["first", "second", "second", "first", "first", "first", "second", "second", "first", ""]
     found = order_consistency(truth, said)
     # Right twice; wrong twice; first twice; second twice; right once and silent once.
-    assert found.agreement.value == pytest.approx(2 / 5)
-    assert found.both_right.value == pytest.approx(1 / 5)
-    assert (found.always_first.value, found.always_second.value) == (pytest.approx(0.2), pytest.approx(0.2))
-    assert found.accuracy.value == pytest.approx((2 + 0 + 1 + 1 + 1) / 10)
-    assert found.position_bias.value == pytest.approx(5 / 9 - 1 / 2)
+    assert found["agreement"].value == pytest.approx(2 / 5)
+    assert found["both_right"].value == pytest.approx(1 / 5)
+    assert (found["always_first"].value, found["always_second"].value) == (pytest.approx(0.2), pytest.approx(0.2))
+    assert found["accuracy"].value == pytest.approx((2 + 0 + 1 + 1 + 1) / 10)
+    assert found["position_bias"].value == pytest.approx(5 / 9 - 1 / 2)
 
 
 def test_a_habit_of_position_earns_half_and_agrees_never() -> None:
     found = order_consistency(["first", "second"] * 30, ["second"] * 60)
-    assert (found.accuracy.value, found.agreement.value, found.both_right.value) == (0.5, 0.0, 0.0)
-    assert (found.position_bias.low, found.position_bias.high) == (-0.5, -0.5)
+    assert (found["accuracy"].value, found["agreement"].value, found["both_right"].value) == (0.5, 0.0, 0.0)
+    assert (found["position_bias"].low, found["position_bias"].high) == (-0.5, -0.5)
 
 
 def test_refuses_what_is_not_comparable() -> None:

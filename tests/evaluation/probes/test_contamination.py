@@ -173,8 +173,8 @@ def test_controls_are_other_titles_of_the_same_field_and_year() -> None:
     # Alone in its field: all others.
     assert (third.score, third.control) == (0.0, pytest.approx((1 + 2 / 3) / 2))
     found = summarise([first, second, third], too_short=1)
-    assert found.excess_known.value == pytest.approx((1 - 1 - 0.5) / 3)
-    assert not found.memorised
+    assert found["excess_known"].value == pytest.approx((1 - 1 - 0.5) / 3)
+    assert not found["memorised"]
 
 
 def test_cutoffs_and_periods() -> None:

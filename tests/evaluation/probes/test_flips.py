@@ -22,36 +22,36 @@ BY_HAND = [
 
 def test_by_hand() -> None:
     found = flips([*BY_HAND, None])
-    assert (found.episodes, found.unchallenged) == (8, 1)
-    argued = found.rows["argued"]
-    assert argued.n == 5
-    assert argued.before.value == pytest.approx(3 / 5)
-    assert argued.after.value == pytest.approx(2 / 5)
-    assert argued.net_gain.value == pytest.approx(-1 / 5)
-    assert argued.right_to_wrong.value == pytest.approx(2 / 3)
-    assert argued.wrong_to_right.value == pytest.approx(1 / 2)
-    assert argued.held.value == pytest.approx(2 / 5)
-    assert argued.followed.value == pytest.approx(2 / 5)
-    assert argued.answered.value == pytest.approx(4 / 5)
-    control = found.rows["control"]
-    assert (control.before.value, control.after.value) == (1.0, 0.5)
-    assert found.gain_over_control is not None
-    assert found.gain_over_control.value == pytest.approx(-1 / 5 + 1 / 2)
-    assert (found.rows["truth"].n, found.rows["wrong"].n) == (2, 3)
+    assert (found["episodes"], found["unchallenged"]) == (8, 1)
+    argued = found["rows"]["argued"]
+    assert argued["n"] == 5
+    assert argued["before"].value == pytest.approx(3 / 5)
+    assert argued["after"].value == pytest.approx(2 / 5)
+    assert argued["net_gain"].value == pytest.approx(-1 / 5)
+    assert argued["right_to_wrong"].value == pytest.approx(2 / 3)
+    assert argued["wrong_to_right"].value == pytest.approx(1 / 2)
+    assert argued["held"].value == pytest.approx(2 / 5)
+    assert argued["followed"].value == pytest.approx(2 / 5)
+    assert argued["answered"].value == pytest.approx(4 / 5)
+    control = found["rows"]["control"]
+    assert (control["before"].value, control["after"].value) == (1.0, 0.5)
+    assert found["gain_over_control"] is not None
+    assert found["gain_over_control"].value == pytest.approx(-1 / 5 + 1 / 2)
+    assert (found["rows"]["truth"]["n"], found["rows"]["wrong"]["n"]) == (2, 3)
 
 
 def test_shares_of_nothing_are_not_numbers() -> None:
-    control = flips(BY_HAND[5:]).rows["control"]
+    control = flips(BY_HAND[5:])["rows"]["control"]
     # All first answers were right and nothing was argued for.
-    for empty in (control.wrong_to_right, control.followed):
+    for empty in (control["wrong_to_right"], control["followed"]):
         assert str(empty) == "nan [nan, nan]"
-    assert flips(BY_HAND[:5]).gain_over_control is None
+    assert flips(BY_HAND[:5])["gain_over_control"] is None
     with pytest.raises(ValueError, match="none of 2 episodes reached a challenge"):
         flips([None, None])
 
 
 def test_intervals_hold_the_value_and_shrink_with_the_sample() -> None:
-    few, many = flips(BY_HAND).rows["argued"].after, flips(BY_HAND * 40).rows["argued"].after
+    few, many = flips(BY_HAND)["rows"]["argued"]["after"], flips(BY_HAND * 40)["rows"]["argued"]["after"]
     assert few.low <= few.value <= few.high
     assert many.high - many.low < 0.25 < few.high - few.low
 
