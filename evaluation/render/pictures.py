@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,29 +24,23 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 
-# Matplotlib draws in these colours; `_themed` turns each into the page's variable of that name, see base.html.j2.
+# Matplotlib draws in these colours; `_themed` turns each into a variable of the page, see base.html.j2.
 INK, MUTED, GRID = "#010101", "#020202", "#030303"
 LINES = ("#100001", "#100002", "#100003", "#100004", "#100005", "#100006", "#100007", "#100008")
-# Matplotlib computes with multiples of what it draws, which have to be floats too.
-DRAWABLE = 1e300
-PRINTED_INK, PRINTED_MUTED, PRINTED_ACCENT, PRINTED_GRID = "#1b1f24", "#6b7480", "#0b66b5", "#e4e7eb"
-DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2))
-_VARIABLES = {
+FALLBACKS = ("#0b66b5", "#c14a00", "#00805b", "#a8477e", "#7a6a00", "#2a87b8", "#6b4fb3", "#555d66")
+VARIABLES = {
     INK: "var(--ink, #1b1f24)",
     MUTED: "var(--muted, #5d6670)",
     GRID: "var(--line, #d9dde2)",
-    **{
-        colour: f"var(--c{at}, {fallback})"
-        for at, (colour, fallback) in enumerate(
-            zip(
-                LINES,
-                ("#0b66b5", "#c14a00", "#00805b", "#a8477e", "#7a6a00", "#2a87b8", "#6b4fb3", "#555d66"),
-                strict=True,
-            ),
-            start=1,
-        )
-    },
+    **{LINES[at]: f"var(--c{at + 1}, {fallback})" for at, fallback in enumerate(FALLBACKS)},
 }
+# Colours of pictures that are files of their own.
+PRINTED_INK, PRINTED_MUTED, PRINTED_ACCENT, PRINTED_GRID = "#1b1f24", "#6b7480", "#0b66b5", "#e4e7eb"
+DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2))
+DASHED = {"linewidth": 1, "linestyle": (0, (4, 3))}
+FONTS: dict[Any, Any] = {"svg.fonttype": "none", "font.family": "sans-serif"}
+# Matplotlib computes with multiples of what it draws, which have to be floats too.
+DRAWABLE = 1e300
 
 
 def curve_svg(
@@ -89,7 +83,7 @@ def curves_svg(
     marks : for a name, the step to circle, such as the checkpoint that was chosen
     limits : range of the vertical axis
     smooth : int >= 1
-        The line is a running mean over so many logged steps, drawn over the unsmoothed values in faint.
+        The line is a running mean over so many logged steps; the values themselves are drawn behind it, faintly.
     legend : bool
         Write the names into the picture; a page with several pictures has one legend for all (`parts.legend`).
 
@@ -100,16 +94,25 @@ def curves_svg(
     """
     if smooth < 1:
         raise ValueError(f"smooth must be at least 1, got {smooth}")
-    marks = marks or {}
 
     def draw(axes: Any) -> None:
-        for index, (name, seeds) in enumerate(runs.items()):
+        for at, (name, seeds) in enumerate(runs.items()):
             steps, low, mean, high = _band(seeds, key)
-            if len(steps):
-                _draw(axes, index, steps, low, mean, high, smooth, len(seeds) > 1)
-                _circle(axes, index, steps, mean, marks.get(name))
+            if not len(steps):
+                continue
+            colour, line = LINES[at % len(LINES)], mean
+            if len(seeds) > 1:
+                axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
+            if 1 < smooth < len(steps):
+                axes.plot(steps, mean, color=colour, linewidth=0.8, alpha=0.3)
+                line = running_mean(mean, smooth)
+            style = {"color": colour, "dashes": _dashes(at), "marker": "o" if len(steps) < 20 else None}
+            axes.plot(steps, line, **style, linewidth=1.8, markersize=4, gid=f"line-{at + 1}")
+            chosen = np.flatnonzero(steps == (marks or {}).get(name))
+            if len(chosen):
+                axes.plot(steps[chosen], mean[chosen], "o", color=colour, markersize=9, fillstyle="none")
         for name, value in levels:
-            axes.axhline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+            axes.axhline(value, color=MUTED, **DASHED)
             options = {"xycoords": ("axes fraction", "data"), "va": "bottom"}
             axes.annotate(_plain(name), (0.02, value), color=MUTED, fontsize=8, **options)
         if limits:
@@ -117,7 +120,8 @@ def curves_svg(
         axes.set_xlabel("step", fontsize=9, color=INK)
         axes.xaxis.get_major_locator().set_params(integer=True)
         if legend and len(runs) > 1:
-            _legend(axes, runs)
+            lines = [Line2D([], [], color=LINES[at % len(LINES)], dashes=_dashes(at)) for at in range(len(runs))]
+            axes.legend(lines, [_plain(name) for name in runs], frameon=False, fontsize=8, labelcolor=INK)
 
     return figure_svg(title, draw, salt=key + title)
 
@@ -136,8 +140,7 @@ def figure_svg(
     salt : str, optional
         Makes the ids of the picture's parts differ from those of other pictures; default: the title.
     """
-    options: dict[Any, Any] = {"svg.hashsalt": salt or title, "svg.fonttype": "none", "font.family": "sans-serif"}
-    with matplotlib.rc_context(options):
+    with matplotlib.rc_context({**FONTS, "svg.hashsalt": salt or title}):
         figure, axes = plt.subplots(figsize=size)
         try:
             draw(axes)
@@ -161,7 +164,7 @@ def legend_line(at: int) -> str:
     dashes = " ".join(str(3 * length) for length in _dashes(at))
     return (
         f'<svg viewBox="0 0 40 8" aria-hidden="true"><line x1="0" y1="4" x2="40" y2="4" stroke-width="3" '
-        f'stroke="{_VARIABLES[LINES[at % len(LINES)]]}" stroke-dasharray="{dashes or "none"}"/></svg>'
+        f'stroke="{VARIABLES[LINES[at % len(LINES)]]}" stroke-dasharray="{dashes or "none"}"/></svg>'
     )
 
 
@@ -169,47 +172,22 @@ def _dashes(at: int) -> tuple[float, ...]:
     return DASHES[at % len(DASHES)]
 
 
+def _band(seeds: Sequence[Rows], key: str) -> np.ndarray:
+    """Float (4, T): the steps that every seed logged, and the lowest, mean and highest value there."""
+    points = [_points(rows, key) for rows in seeds]
+    steps = sorted(set.intersection(*map(set, points))) if points else []
+    if not steps:
+        return np.empty((4, 0))
+    values = np.array([[found[step] for step in steps] for found in points])
+    return np.stack([np.array(steps), values.min(axis=0), values.mean(axis=0), values.max(axis=0)])
+
+
 def _points(rows: Rows, key: str) -> dict[float, float]:
     """Value by step, of the rows that have a finite number of a size that can be drawn."""
-    numbers = ((as_float(row["step"]), row[key]) for row in rows if "step" in row and _is_number(row.get(key)))
-    points = ((step, as_float(value)) for step, value in numbers)
+    found = [(row["step"], row[key]) for row in rows if "step" in row and key in row]
+    numbers = [pair for pair in found if isinstance(pair[1], int | float) and not isinstance(pair[1], bool)]
+    points = [(as_float(step), as_float(value)) for step, value in numbers]
     return {step: value for step, value in points if abs(step) < DRAWABLE and abs(value) < DRAWABLE}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _band(seeds: Sequence[Rows], key: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Steps that every seed logged, and the lowest, mean and highest value there."""
-    points = [_points(rows, key) for rows in seeds]
-    shared = sorted(set.intersection(*map(set, points))) if points else []
-    values = np.array([[found[step] for step in shared] for found in points], dtype=float).reshape(len(points), -1)
-    if not shared:
-        return np.array([]), np.array([]), np.array([]), np.array([])
-    return np.array(shared, dtype=float), values.min(axis=0), values.mean(axis=0), values.max(axis=0)
-
-
-def _draw(
-    axes: Any,
-    at: int,
-    steps: np.ndarray,
-    low: np.ndarray,
-    mean: np.ndarray,
-    high: np.ndarray,
-    smooth: int,
-    several: bool,
-) -> None:
-    colour = LINES[at % len(LINES)]
-    if several:
-        axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
-    shown = mean
-    if smooth > 1 and len(steps) > smooth:
-        axes.plot(steps, mean, color=colour, linewidth=0.8, alpha=0.3)
-        shown = running_mean(mean, smooth)
-    line = axes.plot(steps, shown, color=colour, linewidth=1.8, dashes=_dashes(at), gid=f"line-{at + 1}")[0]
-    if len(steps) < 20:
-        line.set(marker="o", markersize=4)
 
 
 def running_mean(values: np.ndarray, width: int) -> np.ndarray:
@@ -220,21 +198,9 @@ def running_mean(values: np.ndarray, width: int) -> np.ndarray:
     >>> running_mean(np.array([1.0, 3.0, 5.0]), 2).tolist()
     [1.0, 2.0, 4.0]
     """
-    sums = np.cumsum(np.concatenate([[0.0], values]))
-    ends = np.arange(1, len(values) + 1)
-    starts = np.maximum(ends - width, 0)
-    return (sums[ends] - sums[starts]) / (ends - starts)
-
-
-def _circle(axes: Any, at: int, steps: np.ndarray, mean: np.ndarray, mark: int | None) -> None:
-    place = np.flatnonzero(steps == mark) if mark is not None else []
-    if len(place):
-        axes.plot(steps[place], mean[place], "o", color=LINES[at % len(LINES)], markersize=9, fillstyle="none")
-
-
-def _legend(axes: Any, names: Iterable[str]) -> None:
-    lines = [Line2D([], [], color=LINES[at % len(LINES)], dashes=_dashes(at)) for at, _ in enumerate(names)]
-    axes.legend(lines, [_plain(name) for name in names], frameon=False, fontsize=8, labelcolor=INK)
+    sums = np.cumsum(values)
+    sums[width:] -= sums[:-width].copy()
+    return sums / np.minimum(np.arange(1, len(values) + 1), width)
 
 
 def _plain(text: str) -> str:
@@ -246,7 +212,7 @@ def _themed(svg: str, title: str) -> str:
     svg = svg[svg.index("<svg") :]
     # A style element holds for the whole page, not for the picture; and nobody needs matplotlib's address in a report.
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    for colour, variable in _VARIABLES.items():
+    for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, variable)
     # The page's own letters; what is drawn stays readable on its own as well.
     svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
@@ -254,50 +220,50 @@ def _themed(svg: str, title: str) -> str:
 
 
 def reliability_svg(title: str, result: Calibration) -> str:
-    """A reliability diagram as an `<svg>` element: a dot for each bin with its 95 % interval, larger where it holds
-    more forecasts; on the diagonal they are calibrated.
+    """A reliability diagram as an `<svg>` element.
 
-    Parameters
-    ----------
-    title : str
-    result : Calibration
+    Each bin is a dot with its 95 % interval, larger where it holds more forecasts; calibrated forecasts lie on the
+    diagonal.
     """
 
-    def draw(axes) -> None:
+    def draw(axes: Any) -> None:
         filled = [part for part in result.bins if part.n]
         most = max((part.n for part in filled), default=1)
-        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        axes.plot([0, 1], [0, 1], color=MUTED, **DASHED)
         for part in filled:
             axes.plot([part.forecast] * 2, [part.observed_low, part.observed_high], color=LINES[0], linewidth=1)
             size = 3 + 6 * (part.n / most) ** 0.5
             axes.plot(part.forecast, part.observed, "o", color=LINES[0], markersize=size)
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_ylim(-0.02, 1.02)
-        axes.set_xlabel("forecast", fontsize=9, color=INK)
-        axes.set_ylabel("came true", fontsize=9, color=INK)
+        axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        axes.set_xlabel("predicted probability", fontsize=9, color=INK)
+        axes.set_ylabel("observed frequency", fontsize=9, color=INK)
 
     return figure_svg(f"{title}: ECE {result.ece.value:.3f}", draw, size=(3.4, 3.1))
 
 
+def board_svg(board: Board) -> str:
+    """The main scores of an environment as an `<svg>` element."""
+
+    def draw(axes: Any) -> None:
+        _draw_entries(axes, board, MUTED, LINES[0], INK)
+        axes.set_xlabel(board.main_name, fontsize=9, color=INK)
+
+    return figure_svg(f"{board.env_id}: {board.main_name}", draw, size=(5.2, 0.27 * len(board.entries) + 1.0))
+
+
 def write_plot(boards: Sequence[Board], stem: Path) -> list[Path]:
-    """Write `stem`.svg and `stem`.png and return their paths."""
+    """Write the main scores of all environments as `stem`.svg and `stem`.png, and return these paths."""
     heights = [len(board.entries) + 1.6 for board in boards]
+    layout: dict[str, Any] = {"squeeze": False, "gridspec_kw": {"height_ratios": heights, "hspace": 0.65}}
     paths = [stem.with_suffix(suffix) for suffix in (".svg", ".png")]
-    with matplotlib.rc_context({"svg.hashsalt": "leaderboard", "svg.fonttype": "none", "font.family": "sans-serif"}):
-        figure, panels = plt.subplots(
-            len(boards),
-            1,
-            figsize=(8.0, 0.24 * sum(heights)),
-            squeeze=False,
-            gridspec_kw={"height_ratios": heights, "hspace": 0.65},
-        )
+    with matplotlib.rc_context({**FONTS, "svg.hashsalt": "leaderboard"}):
+        figure, panels = plt.subplots(len(boards), 1, figsize=(8.0, 0.24 * sum(heights)), **layout)
         try:
             for board, axes in zip(boards, panels[:, 0], strict=True):
                 _draw_entries(axes, board, PRINTED_MUTED, PRINTED_ACCENT, PRINTED_INK)
                 axes.set_title(f"{board.env_id}: {board.main_name}", loc="left", fontsize=10, color=PRINTED_INK)
                 axes.grid(axis="x", color=PRINTED_GRID, linewidth=0.8)
-                for side in ("top", "right", "left"):
-                    axes.spines[side].set_visible(False)
+                axes.spines[["top", "right", "left"]].set_visible(False)
             for path in paths:
                 # No date: the same scores give the same file.
                 metadata = {"Date": None} if path.suffix == ".svg" else None
@@ -307,30 +273,17 @@ def write_plot(boards: Sequence[Board], stem: Path) -> list[Path]:
     return paths
 
 
-def board_svg(board: Board) -> str:
-    """One panel as an `<svg>` element in the colours of a report."""
-
-    def draw(axes: Any) -> None:
-        _draw_entries(axes, board, MUTED, LINES[0], INK)
-        axes.set_xlabel(board.main_name, fontsize=9, color=INK)
-
-    return figure_svg(f"{board.env_id}: {board.main_name}", draw, size=(5.2, 0.27 * len(board.entries) + 1.0))
-
-
 def _draw_entries(axes: Any, board: Board, plain: str, accent: str, ink: str) -> None:
     """Draw the main scores of a board from top to bottom; policies in `accent`."""
-    names = []
-    for at, entry in enumerate(board.entries):
-        score, place = entry.outcome.main_score, len(board.entries) - at
-        colour = plain if entry.kind == "baseline" else accent
+    size = len(board.entries)
+    for place, entry in zip(range(size, 0, -1), board.entries, strict=True):
+        score, colour = entry.outcome.main_score, plain if entry.kind == "baseline" else accent
         axes.plot([score.low, score.high], [place] * 2, color=colour, linewidth=1.6)
         axes.plot(score.value, place, "o", color=colour, markersize=5)
-        # Matplotlib reads `$...$` as mathematics.
-        names.append(entry.name.replace("$", r"\$"))
     if board.entries[0].outcome.main == "brier_skill":
         axes.axvline(0, color=plain, linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.set_yticks(range(len(names), 0, -1), names, fontsize=8)
-    axes.set_ylim(0.4, len(names) + 0.6)
+    axes.set_yticks(range(size, 0, -1), [_plain(entry.name) for entry in board.entries], fontsize=8)
+    axes.set_ylim(0.4, size + 0.6)
     axes.tick_params(axis="both", labelsize=8, colors=ink)
     axes.tick_params(axis="y", length=0)
     axes.set_axisbelow(True)

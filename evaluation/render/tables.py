@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..bootstrap import Score
 from ..leaderboard import Board, Entry, Leaderboard, Versus
 
 SMALL_P = 0.001
 FLIP_COLUMNS = ("before", "after", "net_gain", "right_to_wrong", "wrong_to_right", "held", "followed")
-FLIP_KINDS = {"argued": "any label", "truth": "the truth", "wrong": "a wrong one", "control": "nothing"}
+FLIP_KINDS = {"argued": "any label", "truth": "the right label", "wrong": "a wrong label", "control": "nothing"}
+WORDING_SCORES = ("accuracy", "agreement", "all_agree", "all_right")
+ORDER_SCORES = ("accuracy", "agreement", "both_right", "always_first", "always_second", "position_bias")
 SETTINGS = ("env", "options", "dataset", "split", "max_tokens", "max_examples", "seed", "control_rate", "draw", "limit")
 
 
@@ -44,86 +45,70 @@ def leaderboard_tables(result: Leaderboard) -> RenderableType:
     """One table for every environment; its main score with the 95 % interval, others without."""
     parts: list[RenderableType] = []
     for board in result.boards:
-        parts += [_terminal_table(board), *(Text(f"- {sentence(versus, board)}") for versus in board.versus), Text("")]
-    parts += [Text(f"- {env_id} left out: {reason}") for env_id, reason in result.skipped.items()]
-    parts += [Text(f"- {note}") for note in result.notes]
-    return Group(*parts)
-
-
-def _terminal_table(board: Board) -> Table:
-    # Examples and not papers: both orders of a pair are two.
-    title = Text(f"{board.env_id}  ", style="bold")
-    title.append(f"{board.n:,} examples", style="dim")
-    table = Table(title=title, title_justify="left", title_style="", box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("", max_width=30, overflow="fold")
-    for heading in (board.main_name, *_headings(board)):
-        table.add_column(heading, no_wrap=True, header_style="dim", justify="right")
-    for entry in board.entries:
-        cells = (entry.name, str(entry.outcome.main_score), *_further_scores(entry, board))
-        table.add_row(*cells, style=None if entry.kind == "baseline" else "bold")
-    return table
+        # Examples and not papers: both orders of a pair are two.
+        title = Text.assemble((f"{board.env_id}  ", "bold"), (f"{board.n:,} examples", "dim"))
+        table = Table(title=title, title_justify="left", title_style="", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        table.add_column("", max_width=30, overflow="fold")
+        for heading in _headings(board)[1:]:
+            table.add_column(heading, no_wrap=True, header_style="dim", justify="right")
+        for entry in board.entries:
+            table.add_row(*_cells(entry, board), style=None if entry.kind == "baseline" else "bold")
+        parts += [table, *(Text(f"- {sentence(versus, board)}") for versus in board.versus), Text("")]
+    return Group(*parts, *(Text(f"- {remark}") for remark in _remarks(result)))
 
 
 def _headings(board: Board) -> list[str]:
-    if board.env_class.asks_for == "number":
-        return ["accuracy", "MCC"]
-    return ["accuracy" if board.main_name != "accuracy" else "macro-F1", "MCC", "AUROC"]
+    second = "macro-F1" if board.main_name == "accuracy" else "accuracy"
+    return ["", board.main_name, second, "MCC", *([] if board.env_class.asks_for == "number" else ["AUROC"])]
 
 
-def _further_scores(entry: Entry, board: Board) -> list[str]:
-    scores = entry.outcome.scores
-    columns: list[Score | None] = [scores.macro_f1 if board.main_name == "accuracy" else scores.accuracy, scores.mcc]
+def _cells(entry: Entry, board: Board) -> list[str]:
+    outcome = entry.outcome
+    scores = [outcome.scores.macro_f1 if board.main_name == "accuracy" else outcome.scores.accuracy, outcome.scores.mcc]
     if board.env_class.asks_for != "number":
-        columns.append(entry.outcome.discrimination.auroc if entry.outcome.discrimination else None)
-    return ["" if score is None else f"{score.value:z.3f}" for score in columns]
+        scores.append(outcome.discrimination.auroc if outcome.discrimination else None)
+    return [entry.name, str(outcome.main_score), *("" if score is None else f"{score.value:z.3f}" for score in scores)]
+
+
+def _remarks(result: Leaderboard) -> list[str]:
+    return [*(f"{env_id} left out: {reason}" for env_id, reason in result.skipped.items()), *result.notes]
 
 
 def sentence(versus: Versus, board: Board) -> str:
     """A comparison in words; without McNemar's test where examples are not independent: both orders of a pair."""
-    p, gap = versus.labels.mcnemar_p, versus.reward_difference
+    p, labels = versus.labels.mcnemar_p, versus.labels
     text = (
-        f"{versus.first} against {versus.second}: reward {gap.signed}, right alone "
-        f"{versus.labels.n_only_first_right} : {versus.labels.n_only_second_right}"
+        f"{versus.first} against {versus.second}: difference in reward {versus.reward_difference.signed}; only the "
+        f"first right: {labels.n_only_first_right}, only the second: {labels.n_only_second_right}"
     )
     if board.env_class.presentations > 1:
         return text
-    return f"{text}, McNemar p {'<' if p < SMALL_P else '='} {max(p, SMALL_P):.3f}"
+    return f"{text}; McNemar p {'<' if p < SMALL_P else '='} {max(p, SMALL_P):.3f}"
 
 
 def leaderboard_markdown(result: Leaderboard, command: str) -> str:
     """The tables of a leaderboard as Markdown, with the command that made it."""
-    card, options = result.card, result.options
+    options = result.options
     limit = f", at most {options.max_examples:,} examples for each environment" if options.max_examples else ""
     lines = [
         "# Leaderboard",
         "",
-        f"Dataset `{options.dataset}` (content hash `{card['content_hash'][:16]}`), {options.split} split{limit}, "
-        f"seed {options.seed}. Brackets: 95 % bootstrap intervals over examples.",
+        f"Dataset `{options.dataset}` (content hash `{result.card['content_hash'][:16]}`), {options.split} split"
+        f"{limit}, seed {options.seed}. Brackets: 95 % bootstrap intervals over examples.",
         "",
-        "```",
-        command,
-        "```",
-        "",
+        *("```", command, "```", ""),
     ]
     for board in result.boards:
+        headings = [*_headings(board), "answered", "mean reward"]
         lines += [f"## {board.env_id}", "", f"{board.n:,} examples; sorted as asked, baselines first.", ""]
-        headings = ["", board.main_name, *_headings(board), "answered", "mean reward"]
-        rows = [
-            [
-                _markdown_text(entry.name),
-                str(entry.outcome.main_score),
-                *_further_scores(entry, board),
-                f"{entry.outcome.scores.answered:.1%}",
-                f"{entry.outcome.reward.value:z.3f}",
-            ]
-            for entry in board.entries
-        ]
-        rule = ["---", *["---:"] * (len(headings) - 1)]
-        lines += [*(f"| {' | '.join(row)} |" for row in (headings, rule, *rows)), ""]
-        lines += [f"- {_markdown_text(sentence(versus, board))}" for versus in board.versus]
+        lines += [f"| {' | '.join(headings)} |", f"| --- | {' | '.join(['---:'] * (len(headings) - 1))} |"]
+        for entry in board.entries:
+            answered, reward = entry.outcome.scores.answered, entry.outcome.reward.value
+            cells = [*map(_markdown_text, _cells(entry, board)), f"{answered:.1%}", f"{reward:z.3f}"]
+            lines.append(f"| {' | '.join(cells)} |")
+        lines += ["", *(f"- {_markdown_text(sentence(versus, board))}" for versus in board.versus)]
         lines += [""] if board.versus else []
-    lines += [f"- {env_id} left out: {reason}" for env_id, reason in result.skipped.items()]
-    lines += [f"- {_markdown_text(note)}" for note in result.notes]
+    lines += [f"- {_markdown_text(remark)}" for remark in _remarks(result)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -166,23 +151,34 @@ def result_tables(name: str, result: dict[str, Any]) -> list[ResultTable]:
         "public": _public,
         "inspect": _inspect,
     }[name](result)
-    settings = [[key.replace("_", " "), str(result[key])] for key in SETTINGS if result.get(key) is not None]
+    settings = [[_words(key), str(result[key])] for key in SETTINGS if result.get(key) is not None]
     return [*tables, ResultTable("Settings", ["", ""], settings, detail=True)] if settings else tables
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _score(score: dict[str, Any] | None, digits: int = 2) -> str:
     if score is None or score["value"] is None:
         return "-"
-    if score["low"] is None:
-        return f"{score['value']:z.{digits}f}"
-    return f"{score['value']:z.{digits}f} [{score['low']:z.{digits}f}, {score['high']:z.{digits}f}]"
+    interval = "" if score["low"] is None else f" [{score['low']:z.{digits}f}, {score['high']:z.{digits}f}]"
+    return f"{score['value']:z.{digits}f}{interval}"
 
 
-def _group_rows(groups: dict[str, dict[str, Any]], *names: str) -> list[list[str]]:
+def _score_rows(scores: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
+    return [[_words(name), _score(scores[name], 3)] for name in names]
+
+
+def _group_rows(groups: Mapping[str, dict[str, Any]], *names: str) -> list[list[str]]:
     return [
-        [group.replace("_", " "), f"{scores['n']:,}", *(_score(scores[name]) for name in names)]
+        [_words(group), f"{scores['n']:,}", *(_score(scores[name]) for name in names)]
         for group, scores in groups.items()
     ]
+
+
+def _versions(packages: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{package} {version}" for package, version in packages.items() if version)
 
 
 def _contamination(result: dict[str, Any]) -> list[ResultTable]:
@@ -200,9 +196,9 @@ def _contamination(result: dict[str, Any]) -> list[ResultTable]:
     notes = [
         _title_note(titles),
         f"masking costs {_score(masked['plain_minus_anonymised']['accuracy_difference'], 3)} accuracy; "
-        f"{masked['same_answer']:.0%} same answers",
+        f"{masked['same_answer']:.0%} of the answers stay the same",
         f"{twins['near_duplicates']:,} of {twins['test_papers']:,} papers resemble one of {twins['train_papers']:,} "
-        f"training papers by {twins['threshold']:g} or more",
+        f"training papers by {twins['threshold']:g} or more (Jaccard index)",
     ]
     differences = [
         ["before the cutoff minus after", _score(cutoff and cutoff["accuracy_before_minus_after"], 3)],
@@ -213,19 +209,19 @@ def _contamination(result: dict[str, Any]) -> list[ResultTable]:
         for best in titles.get("best_completions", ())
     ]
     pairs = [[pair["test_title"], pair["train_title"], f"{pair['resemblance']:.2f}"] for pair in twins["pairs"]]
-    every = {**groups, **details}
+    main, every = ("accuracy", "macro_f1"), ("accuracy", "balanced_accuracy", "macro_f1", "mcc")
     tables = [
-        ResultTable(
-            "Contamination", ["papers", "n", "accuracy", "macro-F1"], _group_rows(groups, "accuracy", "macro_f1"), notes
-        ),
+        ResultTable("Contamination", ["papers", "n", "accuracy", "macro-F1"], _group_rows(groups, *main), notes),
         ResultTable(
             "All groups of papers",
             ["papers", "n", "accuracy", "balanced accuracy", "macro-F1", "MCC"],
-            _group_rows(every, "accuracy", "balanced_accuracy", "macro_f1", "mcc"),
+            _group_rows({**groups, **details}, *every),
             detail=True,
         ),
         ResultTable("Differences of accuracy", ["", ""], differences, detail=True),
-        ResultTable("Best completions of titles", ["shown", "rest", "completion", "score"], completions, detail=True),
+        ResultTable(
+            "Best completions of titles", ["shown", "true rest", "completion", "match"], completions, detail=True
+        ),
         ResultTable("Near-duplicates", ["test paper", "training paper", "resemblance"], pairs, detail=True),
     ]
     return [table for table in tables if table.rows]
@@ -243,7 +239,7 @@ def _title_note(titles: dict[str, Any]) -> str:
 
 
 def _flips(result: dict[str, Any]) -> list[ResultTable]:
-    tables = []
+    headings, tables = ["argued for", "n", *map(_words, FLIP_COLUMNS)], []
     for name, flips in result["challengers"].items():
         rows = {kind: flips["rows"][kind] for kind in FLIP_KINDS if kind in flips["rows"]}
         apart = [row for kind, row in rows.items() if kind != "argued"]
@@ -252,41 +248,25 @@ def _flips(result: dict[str, Any]) -> list[ResultTable]:
         notes = [f"{silent:.0f} of {challenged:,} challenged episodes ended without a final answer"]
         if flips["gain_over_control"]:
             notes.append(f"arguments gain {_score(flips['gain_over_control'], 3)} accuracy over the control")
-        title = (
-            f"Under challenge by {name} ({flips['unchallenged']:,} of {flips['episodes']:,} episodes ended before it)"
-        )
-        headings = ["argued for", "n", *(column.replace("_", " ") for column in FLIP_COLUMNS)]
-        values = [
-            [FLIP_KINDS[kind], f"{row['n']:,}"]
-            + ["-" if row[column]["value"] is None else f"{row[column]['value']:z.2f}" for column in FLIP_COLUMNS]
-            for kind, row in rows.items()
-        ]
-        intervals = [
-            [FLIP_KINDS[kind], f"{row['n']:,}", *(_score(row[column]) for column in FLIP_COLUMNS)]
-            for kind, row in rows.items()
-        ]
-        tables += [
-            ResultTable(title, headings, values, notes),
-            ResultTable(f"With 95 % intervals: {name}", headings, intervals, detail=True),
-        ]
+        whole = _group_rows({FLIP_KINDS[kind]: row for kind, row in rows.items()}, *FLIP_COLUMNS)
+        brief = [[cell.partition(" [")[0] if at > 1 else cell for at, cell in enumerate(row)] for row in whole]
+        before = f"{flips['unchallenged']:,} of {flips['episodes']:,} episodes ended before it"
+        tables.append(ResultTable(f"Under challenge by {name} ({before})", headings, brief, notes))
+        tables.append(ResultTable(f"With 95 % intervals: {name}", headings, whole, detail=True))
     return tables
 
 
 def _consistency(result: dict[str, Any]) -> list[ResultTable]:
     words = result["wordings"]
-    names = ("accuracy", "agreement", "all_agree", "all_right")
-    rows = [[name.replace("_", " "), _score(words[name], 3)] for name in names]
-    rows.append(["answered", f"{words['answered']:.3f}"])
+    rows = [*_score_rows(words, WORDING_SCORES), ["answered", f"{words['answered']:.3f}"]]
     by_wording = [[str(index), _score(score, 3)] for index, score in enumerate(words["accuracy_by_wording"])]
     tables = [
         ResultTable(f"Consistency over {words['wordings']} wordings ({words['n']:,} questions)", ["", ""], rows),
         ResultTable("Accuracy by wording (0 is the environment's own)", ["", ""], by_wording, detail=True),
     ]
-    names = ("accuracy", "agreement", "both_right", "always_first", "always_second", "position_bias")
     for index, orders in enumerate(result.get("orders", ())):
         title = f"Both orders of {orders['pairs']:,} pairs" + (f", wording {index}" if index else "")
-        rows = [[name.replace("_", " "), _score(orders[name], 3)] for name in names]
-        tables.append(ResultTable(title, ["", ""], rows, detail=index > 0))
+        tables.append(ResultTable(title, ["", ""], _score_rows(orders, ORDER_SCORES), detail=index > 0))
     return tables
 
 
@@ -298,15 +278,15 @@ def _public(result: dict[str, Any]) -> list[ResultTable]:
     rows = [
         [
             name,
-            "-" if benchmark["score"] is None else f"{benchmark['score']:.3f}",
-            *(f"{benchmark[count]:,}" for count in ("n", "errors", "truncated")),
-            "experimental" if benchmark["experimental"] else "",
-            benchmark["problem"],
+            "-" if found["score"] is None else f"{found['score']:.3f}",
+            *(f"{found[count]:,}" for count in ("n", "errors", "truncated")),
+            "experimental" if found["experimental"] else "",
+            found["problem"],
         ]
-        for name, benchmark in result["benchmarks"].items()
+        for name, found in result["benchmarks"].items()
     ]
-    versions = ", ".join(f"{package} {version}" for package, version in result["versions"].items())
-    return [ResultTable("", ["benchmark", "score", "n", "errors", "truncated", "", "problem"], rows, [versions])]
+    headings = ["benchmark", "score", "n", "errors", "cut off", "status", "problem"]
+    return [ResultTable("", headings, rows, [_versions(result["versions"])])]
 
 
 def _inspect(result: dict[str, Any]) -> list[ResultTable]:
@@ -315,5 +295,5 @@ def _inspect(result: dict[str, Any]) -> list[ResultTable]:
         for task in result["tasks"]
         for metric, value in task["metrics"].items()
     ]
-    versions = ", ".join(f"{package} {version}" for package, version in result["packages"].items() if version)
-    return [ResultTable("", ["task", "version", "samples", "metric", "value", "log"], rows, [versions])]
+    headings = ["task", "version", "samples", "metric", "value", "log"]
+    return [ResultTable("", headings, rows, [_versions(result["packages"])])]
