@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import tinker
+from scipy.special import softmax
 from tinker_cookbook.eval.benchmarks import BenchmarkConfig, load_trajectories, run_benchmark
 from tinker_cookbook.renderers import Message, Renderer
 
@@ -56,15 +57,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Task:
-    """An environment over a dataset, as a model family is asked about it.
+    """An environment (`env` and `options` as in `make`) over a dataset, as the models of a family are asked about it.
 
-    Parameters
-    ----------
-    env, options : as in `make`
-    dataset : str
-    model_name, renderer_name : str
-    max_tokens : int
-        Longest answer.
+    `max_tokens` is the longest answer.
     """
 
     env: str
@@ -81,15 +76,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Policy:
-    """A base model, or a checkpoint of it.
-
-    Parameters
-    ----------
-    name : str
-        The name in tables.
-    sampler_path : str or None
-        ``tinker://...``; None for the base model.
-    """
+    """A checkpoint (`sampler_path`, ``tinker://...``) or, with None, the base model itself; `name` is for tables."""
 
     name: str
     sampler_path: str | None = None
@@ -101,41 +88,26 @@ class Policy:
 
 
 def answer_of(
-    env: SciSciEnv,
-    text: str,
-    logs: Mapping[str, Any],
-    reward: float,
-    probabilities: Sequence[float] | None = None,
+    env: SciSciEnv, text: str, logs: Mapping[str, Any], reward: float, probabilities: Sequence[float] | None = None
 ) -> Answer:
     """The answer of a finished episode, from what the environment logged about it.
 
     Where an environment asks for probabilities, only those count that it parsed out of the answer.
     """
-    names = [f"p_{label}" for label in env.labels]
     if env.asks_for == "probabilities":
-        probabilities = [logs[name] for name in names] if all(name in logs for name in names) else None
-    return Answer(
-        example_id=env.example_id,
-        expected=env.gold_label,
-        predicted=str(logs.get("predicted", "")),
-        text=text,
-        reward=reward,
-        probabilities=None if probabilities is None else tuple(float(p) for p in probabilities),
-        year=env.papers[0].publication_year,
-    )
+        found = [logs.get(f"p_{label}") for label in env.labels]
+        probabilities = None if None in found else found
+    stated = None if probabilities is None else tuple(map(float, probabilities))
+    predicted, year = str(logs.get("predicted", "")), env.papers[0].publication_year
+    return Answer(env.example_id, env.gold_label, predicted, text, reward, stated, year)
 
 
 async def grade(
     envs: Sequence[SciSciEnv], texts: Sequence[str], probabilities: Sequence[Sequence[float]] | None = None
 ) -> list[Answer]:
-    """Graded answers from texts, one for each fresh environment; environments of several turns get it in each turn.
+    """Graded answers to N fresh environments from N texts; environments of several turns get the text in each turn.
 
-    Parameters
-    ----------
-    envs : sequence of SciSciEnv, length N
-    texts : sequence of str, length N
-    probabilities : N sequences of K floats, optional
-        Probabilities of the labels, for environments whose answers do not state them.
+    `probabilities`, N sequences of K floats, are for environments whose answers do not state them.
     """
     answers = []
     for env, text, row in zip(envs, texts, probabilities or [None] * len(envs), strict=True):
@@ -174,13 +146,8 @@ async def ask(
     with tempfile.TemporaryDirectory() as scratch:
         folder = str(save_dir or scratch)
         keep_whole_answers(Path(folder), benchmark.name)
-        config = BenchmarkConfig(
-            max_tokens=max_tokens,
-            temperature=temperature,
-            max_examples=max_examples,
-            save_dir=folder,
-            concurrency=concurrency,
-        )
+        limits = {"max_tokens": max_tokens, "max_examples": max_examples, "concurrency": concurrency}
+        config = BenchmarkConfig(temperature=temperature, save_dir=folder, **limits)
         result = await run_benchmark(benchmark, client, renderer, config)
         stored = {trajectory.example_id: trajectory for trajectory in load_trajectories(folder, benchmark.name)}
         if result.num_errors:
@@ -235,8 +202,6 @@ async def label_probabilities(
 
     Parameters
     ----------
-    client : tinker.SamplingClient
-    renderer : Renderer
     envs : sequence of SciSciEnv, length N
         Fresh environments; only their first observation is used.
     labels : sequence of str, length K
@@ -271,14 +236,11 @@ async def label_probabilities(
             (prompt, env.answer_for(label)) for env, prompt in zip(chunk, prompts, strict=True) for label in labels
         ]
         sums = np.array(await asyncio.gather(*(log_probability(*question) for question in questions)), dtype=float)
-        scores = sums.reshape(len(chunk), len(labels))
-        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares = softmax(sums.reshape(len(chunk), len(labels)), axis=1)
         new = dict(zip((env.example_id for env in chunk), shares.tolist(), strict=True))
         rows |= new
         if path is not None:
             with path.open("a") as file:
-                file.writelines(
-                    json.dumps({"example_id": name, "probabilities": row}) + "\n" for name, row in new.items()
-                )
+                lines = (json.dumps({"example_id": name, "probabilities": row}) for name, row in new.items())
+                file.writelines(f"{line}\n" for line in lines)
     return np.array([rows[env.example_id] for env in envs])

@@ -90,16 +90,11 @@ async def baseline_answers(
 
     Parameters
     ----------
-    name : one of `baseline_names`
+    name : one of `baseline_names`; any other raises ValueError
     encoder : callable, optional
         For embeddings.
     seed : int
         Of the draws and of the learners.
-
-    Raises
-    ------
-    ValueError
-        If there is no such baseline.
     """
     env_class, test = examples.env_class, examples.test()
     names = baseline_names(env_class, encoder)
@@ -141,19 +136,19 @@ def simple_baselines(
 def _numbers(
     examples: Examples, test: list[SciSciEnv], name: str, encoder: Encoder | None, seed: int
 ) -> Sequence[float]:
-    truths, n, rng = [float(env.truth) for env in examples.train], len(test), random.Random(seed)
+    papers, truths = (
+        [[env.papers[0] for env in envs] for envs in (examples.train, examples.validation, test)],
+        [[float(env.truth) for env in envs] for envs in (examples.train, examples.validation)],
+    )
+    n, rng = len(test), random.Random(seed)
     if name == "median":
-        return [float(np.median(truths))] * n
+        return [float(np.median(truths[0]))] * n
     if name == "training draw":
-        return [rng.choice(truths) for _ in range(n)]
+        return [rng.choice(truths[0]) for _ in range(n)]
     if name == RANDOM:
         return [rng.uniform(-1, 1) for _ in range(n)]
     learner = {learner.numeric_name: learner for learner in _learners(encoder)}[name]
-    train, validation = (
-        ([env.papers[0] for env in envs], [float(env.truth) for env in envs])
-        for envs in (examples.train, examples.validation)
-    )
-    values = predicted_numbers(learner, train, validation, [env.papers[0] for env in test], seed)
+    values = predicted_numbers(learner, (papers[0], truths[0]), (papers[1], truths[1]), papers[2], seed)
     return np.clip(values, -1, 1).tolist()
 
 

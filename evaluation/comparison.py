@@ -37,10 +37,6 @@ class Comparison:
     n_only_second_right: int
     n_neither_right: int
 
-    def to_json(self) -> dict[str, Any]:
-        """The comparison as plain JSON."""
-        return asdict(self)
-
 
 def compare(
     expected: Sequence[str],
@@ -87,17 +83,18 @@ def compare(
     cells = np.ravel_multi_index((truth, first, second), shape)
     joint = resampled_counts(cells, shape, seed, block)
     matrices = joint.sum(axis=3), joint.sum(axis=2)
-    first_right, second_right = first == truth, second == truth
-    only_first, only_second = int((first_right & ~second_right).sum()), int((second_right & ~first_right).sum())
+    right = first == truth, second == truth
+    # How many examples neither, only the second, only the first, and both get right.
+    neither, only_second, only_first, both = np.bincount(2 * right[0] + right[1], minlength=4).tolist()
     return Comparison(
         n=len(truth),
-        mcnemar_p=_mcnemar(first_right, second_right),
+        mcnemar_p=_mcnemar(*right),
         accuracy_difference=interval(accuracy(matrices[0]) - accuracy(matrices[1])),
         macro_f1_difference=interval(macro_f1(matrices[0]) - macro_f1(matrices[1])),
-        n_both_right=int((first_right & second_right).sum()),
+        n_both_right=both,
         n_only_first_right=only_first,
         n_only_second_right=only_second,
-        n_neither_right=int((~first_right & ~second_right).sum()),
+        n_neither_right=neither,
     )
 
 

@@ -12,7 +12,7 @@ from tinker_cookbook.renderers import Message, Renderer
 from tinker_cookbook.supervised.data import conversation_to_datum
 from tinker_cookbook.supervised.nll_evaluator import SamplerNLLEvaluator
 
-from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_name
+from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from ..envs.kit.base import SciSciEnv
 from ..envs.registry import spec
 from ..envs.training.groups import renderer_of
@@ -35,24 +35,14 @@ class ValidationScores(SamplingClientEvaluator):
 
     async def __call__(self, sampling_client: tinker.SamplingClient) -> dict[str, float]:
         """The scores of a policy."""
-        answers = await ask(
-            self.benchmark,
-            sampling_client,
-            self.renderer,
-            max_tokens=self.max_tokens,
-            temperature=0.0,
-            max_examples=self.max_examples,
-        )
-        labels = spec(self.benchmark.env_id).labels
-        predicted = [answer.predicted for answer in answers]
+        limits = {"max_tokens": self.max_tokens, "max_examples": self.max_examples}
+        answers = await ask(self.benchmark, sampling_client, self.renderer, temperature=0.0, **limits)
+        labels, predicted = spec(self.benchmark.env_id).labels, [answer.predicted for answer in answers]
         scores = score([answer.expected for answer in answers], predicted, labels)
-        return {
-            "validation/accuracy": scores.accuracy.value,
-            "validation/macro_f1": scores.macro_f1.value,
-            "validation/mcc": scores.mcc.value,
-            "validation/answered": scores.answered,
-            **{f"validation/predicted/{label}": predicted.count(label) / len(predicted) for label in labels},
-        }
+        found = {name: getattr(scores, name).value for name in ("accuracy", "macro_f1", "mcc")}
+        found |= {"answered": scores.answered}
+        found |= {f"predicted/{label}": predicted.count(label) / len(predicted) for label in labels}
+        return {f"validation/{name}": value for name, value in found.items()}
 
 
 class HeldOutNLL(SamplingClientEvaluator):
@@ -110,24 +100,18 @@ def held_out_nll_builder(
 ) -> Callable[[], HeldOutNLL]:
     """An entry for ``evaluator_builders`` of the cookbook's supervised and RL configurations, which can be pickled.
 
+    The evaluator's own making raises ValueError if the split has no example, and FileNotFoundError if there is no such
+    dataset.
+
     Parameters
     ----------
-    env_id : str
-    dataset : str
-        Folder that `scisci-gym build` wrote.
+    env_id, dataset, split : as in `SciSciBenchmark`
     options : mapping
         Options of the environment; the same as in training, or the prompts differ.
-    renderer_name, tokenizer_name : str
     max_examples : int or None
         Examples, spread evenly over the split; None for all.
-    split : "validation" | "test" | "train"
     max_length : int or None
         Longest sequence in tokens.
-
-    Returns
-    -------
-    callable without arguments that makes the evaluator. It raises ValueError if the split has no example, and
-    FileNotFoundError if there is no such dataset.
 
     Raises
     ------
@@ -136,7 +120,7 @@ def held_out_nll_builder(
     """
     if max_examples is not None and max_examples < 1:
         raise ValueError(f"max_examples must be at least 1, or None for all, got {max_examples}")
-    benchmark = SciSciBenchmark(env_id, benchmark_name(env_id), dataset, split, dict(options))
+    benchmark = SciSciBenchmark(env_id, None, dataset, split, dict(options))
     return partial(_held_out_nll, benchmark, renderer_name, tokenizer_name, max_examples, max_length)
 
 

@@ -20,14 +20,7 @@ from .ask import Answer, Task, ask
 
 
 class VariantBenchmark(SciSciBenchmark):
-    """A benchmark in which every question is changed before it is asked, in the same order.
-
-    Parameters
-    ----------
-    base : SciSciBenchmark
-    change : callable
-        Environment -> environment with the same gold label.
-    """
+    """The questions of `base` in order, each changed by `change`: environment -> one with the same gold label."""
 
     def __init__(self, base: SciSciBenchmark, change: Callable[[SciSciEnv], SciSciEnv]):
         super().__init__(base.env_id, base.name, base.dataset, base.split, base.options)
@@ -44,11 +37,8 @@ class Examination:
 
     Parameters
     ----------
-    task : Task
-    client : tinker.SamplingClient
     folder : Path
         It has one folder for each variant of the questions ("arm").
-    split : str
     max_examples : int or None
         Spread evenly over the split; None for all.
     seed : int
@@ -73,14 +63,8 @@ class Examination:
     @property
     def settings(self) -> dict[str, Any]:
         """What every probe reports about the task."""
-        task = self.task
-        return {
-            "env": task.env,
-            "options": task.options,
-            "dataset": task.dataset,
-            "split": self.split,
-            "max_tokens": task.max_tokens,
-        }
+        told = {name: getattr(self.task, name) for name in ("env", "options", "dataset", "max_tokens")}
+        return {**told, "split": self.split}
 
     def benchmark(self) -> SciSciBenchmark:
         """The unchanged questions."""
@@ -94,28 +78,17 @@ class Examination:
         """Where the answers of an arm are kept. Another dataset, option or limit is another folder."""
         if arm == "main" and self.main is not None:
             return self.main
-        key = {
-            "dataset": self.task.dataset,
-            "split": self.split,
-            "env": self.task.env,
-            "options": {name: repr(value) for name, value in sorted(self.task.options.items())},
-            "max_tokens": self.task.max_tokens,
-            "settings": settings,
-        }
+        options = {name: repr(value) for name, value in self.task.options.items()}
+        key = {**self.settings, "options": options, "settings": settings}
         digest = hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=6).hexdigest()
         return self.folder / f"{arm}-{digest}"
 
     async def ask(
         self, arm: str = "main", benchmark: SciSciBenchmark | None = None, settings: str = "", max_tokens: int = 0
     ) -> list[Answer]:
-        """Greedy answers to a benchmark, by default the task's own.
+        """Greedy answers to a benchmark, by default the task's own; `max_tokens` is by default (0) that of the task.
 
-        Parameters
-        ----------
-        arm, settings : str
-            What is different in this benchmark; decides where the answers are kept.
-        max_tokens : int
-            0 for that of the task.
+        `arm` and `settings` say what is different in this benchmark. They decide where the answers are kept.
         """
         return await ask(
             benchmark or self.benchmark(),

@@ -63,14 +63,11 @@ class Entry:
 
     def to_json(self) -> dict[str, Any]:
         """The entry as plain JSON, without its answers."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "source": self.source,
-            "notes": list(self.notes),
-            "outcome": self.outcome.to_json(),
-            "sampled": self.sampled.to_json() if self.sampled else None,
-        }
+        return plain({key: getattr(self, key) for key in ("name", "kind", "source", "notes", "outcome", "sampled")})
+
+
+def _main_value(entry: Entry) -> float:
+    return entry.outcome.main_score.value
 
 
 @dataclass(frozen=True)
@@ -130,13 +127,12 @@ class Board:
     @property
     def best_baseline(self) -> Entry:
         """The baseline with the best main score; of equal ones the first."""
-        return _best([entry for entry in self.entries if entry.kind == "baseline"])
+        return max((entry for entry in self.entries if entry.kind == "baseline"), key=_main_value)
 
     @property
     def best_policy(self) -> Entry | None:
         """The policy with the best main score, if there is any."""
-        policies = [entry for entry in self.entries if entry.kind != "baseline"]
-        return _best(policies) if policies else None
+        return max((entry for entry in self.entries if entry.kind != "baseline"), key=_main_value, default=None)
 
     def to_json(self) -> dict[str, Any]:
         """The board as plain JSON."""
@@ -146,10 +142,10 @@ class Board:
                 "env": self.env_id,
                 "n": self.n,
                 "main": self.entries[0].outcome.main,
-                "labels": list(labels),
+                "labels": labels,
                 "training_prior": dict(zip(labels, self.prior, strict=True)),
                 "entries": [entry.to_json() for entry in self.entries],
-                "comparisons": [asdict(comparison) for comparison in self.versus],
+                "comparisons": self.versus,
             }
         )
 
@@ -168,15 +164,9 @@ def entry(
 ) -> Entry:
     """An entry from its answers."""
     env_class = spec(env_id)
-    return Entry(
-        name,
-        kind,
-        outcome(answers, env_class, prior, seed),
-        answers,
-        source or {},
-        outcome(sampled, env_class, prior, seed) if sampled else None,
-        tuple(notes),
-    )
+    greedy = outcome(answers, env_class, prior, seed)
+    at_one = outcome(sampled, env_class, prior, seed) if sampled else None
+    return Entry(name, kind, greedy, answers, source or {}, at_one, tuple(notes))
 
 
 def board(env_id: str, prior: np.ndarray, entries: Sequence[Entry], seed: int = 0) -> Board:
@@ -193,30 +183,19 @@ def board(env_id: str, prior: np.ndarray, entries: Sequence[Entry], seed: int = 
             raise ValueError(f"{other.name} and {entries[0].name} answered different examples of {env_id}")
     result = Board(env_id, tuple(prior.tolist()), tuple(entries), ())
     models = [other for other in entries if other.kind == "base model"]
-    pairs = [
-        (policy, other)
-        for policy in entries
-        if policy.kind != "baseline"
-        for other in [result.best_baseline, *(models if policy.kind == "run" else [])]
-    ]
-    return replace(result, versus=tuple(versus(first, second, seed) for first, second in pairs))
+    rivals = {"baseline": [], "base model": [result.best_baseline], "run": [result.best_baseline, *models]}
+    pairs = [versus(policy, other, seed) for policy in entries for other in rivals[policy.kind]]
+    return replace(result, versus=tuple(pairs))
 
 
 def versus(first: Entry, second: Entry, seed: int = 0) -> Versus:
     """Compare two entries of a board."""
     env_class = spec(first.outcome.env_id)
-    block = env_class.presentations
-    expected, one, other = (
-        [answer.expected for answer in first.answers],
-        *([answer.predicted for answer in entry.answers] for entry in (first, second)),
-    )
+    block, expected = env_class.presentations, [answer.expected for answer in first.answers]
+    one, other = ([answer.predicted for answer in entry.answers] for entry in (first, second))
     labels = compare(expected, one, other, env_class.labels, seed, block)
     gaps = [a.reward - b.reward for a, b in zip(first.answers, second.answers, strict=True)]
     return Versus(first.name, second.name, labels, mean_score(np.array(gaps), seed, block))
-
-
-def _best(entries: Sequence[Entry]) -> Entry:
-    return max(entries, key=lambda entry: entry.outcome.main_score.value)
 
 
 @dataclass(frozen=True)
@@ -311,7 +290,7 @@ class Leaderboard:
                     "command": without_secrets([Path(sys.argv[0]).name, *sys.argv[1:]]),
                     "revision": git_revision(),
                     "versions": {name: version(name) for name in PACKAGES},
-                    "options": json.loads(json.dumps(asdict(self.options), default=str)),
+                    "options": json.loads(json.dumps(vars(self.options), default=str)),
                     "bootstrap": {"resamples": RESAMPLES, "level": LEVEL, "method": "percentile"},
                 },
                 "dataset": {
@@ -354,7 +333,7 @@ def baseline_entries(
     encoder: Encoder | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[np.ndarray, list[Entry]]:
-    """The class prior of training, and the baselines of one environment."""
+    """The shares of the labels in training, and the baselines of one environment; `report` is told of each."""
     examples = examples_of(env_id, options.dataset, options.split, max_examples=options.max_examples)
     prior, seed, entries = examples.prior(), options.seed, []
     for name in baseline_names(spec(env_id), encoder):

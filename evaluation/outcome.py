@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import groupby
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,9 @@ from .ask import Answer
 from .bootstrap import Score, mean_score
 from .calibration import Calibration, calibration
 from .metrics import Discrimination, Scores, discrimination, score
-from .records import plain
 
-MAIN_SCORES = {
-    "macro_f1": "macro-F1",
-    "accuracy": "accuracy",
-    "brier_skill": "Brier skill",
-    "reward": "mean reward",
-}
+MAIN_SCORES = {"macro_f1": "macro-F1", "accuracy": "accuracy", "brier_skill": "Brier skill", "reward": "mean reward"}
+"""The scores that can count in an environment, and their names in tables."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +64,7 @@ class Outcome:
         """The score that counts in this environment."""
         if self.main == "reward":
             return self.reward
-        if self.main == "brier_skill":
-            assert self.calibration is not None
-            assert self.calibration.brier_skill is not None
-            return self.calibration.brier_skill
-        return getattr(self.scores, self.main)
-
-    def to_json(self) -> dict[str, Any]:
-        """The outcome as plain JSON; a number that is not defined (NaN) becomes null."""
-        return plain(asdict(self))
+        return getattr(self.calibration if self.main == "brier_skill" else self.scores, self.main)
 
 
 @dataclass
@@ -135,25 +121,24 @@ def outcome(answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.nda
         If there are no answers, or one expects a label that the environment does not have.
     """
     labels, block, main = env_class.labels, env_class.presentations, main_score_of(env_class)
-    scores = score_answers(answers, labels, seed, block)
-    rewards = np.array([answer.reward for answer in answers])
-    probabilities, truth = stated(answers, labels, required=env_class.asks_for == "probabilities")
+    probabilities, truth = stated(answers, labels, required=main == "brier_skill")
     calibrated = discriminated = None
     if probabilities is not None:
         positive = 0 if len(labels) == 2 and block == 1 else None
         calibrated = calibration(probabilities, truth, prior=prior, positive=positive, seed=seed, block=block)
         order = [labels.index(label) for label in env_class.label_order] or None
         discriminated = discrimination(probabilities, truth, order=order, seed=seed, block=block)
+    years = sorted({answer.year for answer in answers})
     return Outcome(
         env_id=env_class.env_id,
         n=len(answers),
         main=main,
-        scores=scores,
+        scores=score_answers(answers, labels, seed, block),
         parts=_parts(answers, env_class, seed),
-        reward=mean_score(rewards, seed, block),
+        reward=_mean_reward(answers, seed, block),
         calibration=calibrated,
         discrimination=discriminated,
-        years=_years(answers, env_class, prior, seed),
+        years=tuple(_year(year, [a for a in answers if a.year == year], env_class, prior, seed) for year in years),
     )
 
 
@@ -171,6 +156,10 @@ def stated(
     return np.array([answer.probabilities or missing for answer in answers]), truth
 
 
+def _mean_reward(answers: Sequence[Answer], seed: int, block: int) -> Score:
+    return mean_score(np.array([answer.reward for answer in answers]), seed, block)
+
+
 def _parts(answers: Sequence[Answer], env_class: type[SciSciEnv], seed: int) -> dict[str, Scores]:
     parts = {}
     for index, labels in enumerate(env_class.label_parts):
@@ -180,22 +169,18 @@ def _parts(answers: Sequence[Answer], env_class: type[SciSciEnv], seed: int) -> 
     return parts
 
 
-def _years(
-    answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.ndarray, seed: int
-) -> tuple[YearOutcome, ...]:
-    main, block, labels = main_score_of(env_class), env_class.presentations, env_class.labels
-    years = []
-    for year, group in groupby(sorted(answers, key=lambda answer: answer.year), key=lambda answer: answer.year):
-        of_year = list(group)
-        scores = score_answers(of_year, labels, seed, block)
-        if main == "reward":
-            value = mean_score(np.array([answer.reward for answer in of_year]), seed, block)
-        elif main == "brier_skill":
-            probabilities, truth = stated(of_year, labels, required=True)
-            assert probabilities is not None
-            value = calibration(probabilities, truth, prior=prior, seed=seed, block=block).brier_skill
-            assert value is not None
-        else:
-            value = getattr(scores, main)
-        years.append(YearOutcome(year, len(of_year), value, scores.accuracy))
-    return tuple(years)
+def _year(
+    year: int, answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.ndarray, seed: int
+) -> YearOutcome:
+    labels, block, main = env_class.labels, env_class.presentations, main_score_of(env_class)
+    scores = score_answers(answers, labels, seed, block)
+    if main == "reward":
+        value = _mean_reward(answers, seed, block)
+    elif main == "brier_skill":
+        probabilities, truth = stated(answers, labels, required=True)
+        assert probabilities is not None
+        value = calibration(probabilities, truth, prior=prior, seed=seed, block=block).brier_skill
+        assert value is not None
+    else:
+        value = getattr(scores, main)
+    return YearOutcome(year, len(answers), value, scores.accuracy)

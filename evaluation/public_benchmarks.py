@@ -45,26 +45,17 @@ async def public_benchmarks(
     may differ from published ones). A benchmark whose data cannot be loaded, or that needs a judge or a sandbox, has a
     ``problem`` and the score None.
     """
-    results = {name: await _result(name, client, renderer, folder, max_tokens, max_examples) for name in names}
-    return {
-        "versions": {package: version(package) for package in PACKAGES},
-        "max_tokens": max_tokens,
-        "max_examples": max_examples,
-        "benchmarks": results,
-    }
+    limits = {"max_tokens": max_tokens, "max_examples": max_examples}
+    config = BenchmarkConfig(temperature=0.0, save_dir=str(folder), **limits)
+    results = {name: await _result(name, client, renderer, folder, config) for name in names}
+    return {"versions": {package: version(package) for package in PACKAGES}, **limits, "benchmarks": results}
 
 
 async def _result(
-    name: str,
-    client: tinker.SamplingClient,
-    renderer: Renderer,
-    folder: Path,
-    max_tokens: int,
-    max_examples: int | None,
+    name: str, client: tinker.SamplingClient, renderer: Renderer, folder: Path, config: BenchmarkConfig
 ) -> dict[str, Any]:
     result = {"score": None, "n": 0, "errors": 0, "truncated": 0, "problem": "", "experimental": False}
     keep_whole_answers(folder, name)
-    config = BenchmarkConfig(max_tokens=max_tokens, temperature=0.0, max_examples=max_examples, save_dir=str(folder))
     try:
         found = await run_benchmark(name, client, renderer, config)
     except BenchmarkNotFoundError as error:
