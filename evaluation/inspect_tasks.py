@@ -10,7 +10,6 @@ A sample carries its papers, so a log can be scored again (``inspect score``) wh
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -60,7 +59,6 @@ CUT_OFF = ("max_tokens", "model_length")
 def sample_of(env: SciSciEnv, options: dict[str, Any]) -> Sample:
     """An episode of a single-turn environment as a sample, with what it takes to make the environment again."""
     assert isinstance(env, SingleTurnEnv)
-    ids = sorted(paper.openalex_id for paper in env.papers)
     made_from: dict[str, Any] = {
         "env": env.env_id,
         "options": options,
@@ -68,7 +66,7 @@ def sample_of(env: SciSciEnv, options: dict[str, Any]) -> Sample:
         "year": env.papers[0].publication_year,
         "field": env.papers[0].primary_field,
         # Both orders of a pair are one question.
-        "question": ":".join(ids),
+        "question": ":".join(sorted(paper.openalex_id for paper in env.papers)),
         "labels": list(env.labels),
     }
     if isinstance(env, CitationPairEnv):
@@ -93,21 +91,13 @@ def _of_each(scores: list[SampleScore], name: str) -> list[Any]:
 @metric
 def answered() -> Metric:
     """Share of samples with an answer that could be parsed."""
-
-    def compute(scores: list[SampleScore]) -> float:
-        return sum(_of_each(scores, "valid")) / len(scores)
-
-    return compute
+    return lambda scores: sum(_of_each(scores, "valid")) / len(scores)
 
 
 @metric
 def mean_reward() -> Metric:
     """Mean reward of the environment, such as 1 minus the Brier score of a forecast."""
-
-    def compute(scores: list[SampleScore]) -> float:
-        return sum(_of_each(scores, "reward")) / len(scores)
-
-    return compute
+    return lambda scores: sum(_of_each(scores, "reward")) / len(scores)
 
 
 @metric
@@ -126,11 +116,12 @@ def right_in_both_orders() -> Metric:
     """Share of pairs that are answered right in both orders."""
 
     def compute(scores: list[SampleScore]) -> float:
-        right: defaultdict[str, list[float]] = defaultdict(list)
+        right: dict[str, float] = {}
         as_number = value_to_float()
         for sample in scores:
-            right[(sample.sample_metadata or {})["question"]].append(as_number(sample.score.value))
-        return sum(min(both) for both in right.values()) / len(right)
+            question, value = (sample.sample_metadata or {})["question"], as_number(sample.score.value)
+            right[question] = min(value, right.get(question, value))
+        return sum(right.values()) / len(right)
 
     return compute
 
@@ -146,17 +137,10 @@ def _grader() -> Scorer:
         # As in training and in the cookbook's benchmarks: an answer that was cut off is no answer.
         cut_off = state.output.stop_reason in CUT_OFF
         graded = NO_ANSWER if cut_off else env.grade(state.output.completion)
-        return Score(
-            value=CORRECT if graded.correct else INCORRECT if graded.valid else NOANSWER,
-            answer=graded.predicted,
-            metadata={
-                "expected": env.gold_label,
-                "predicted": graded.predicted,
-                "valid": graded.valid,
-                "reward": graded.reward.total,
-                **graded.details,
-            },
-        )
+        value = CORRECT if graded.correct else INCORRECT if graded.valid else NOANSWER
+        found = {"expected": env.gold_label, "predicted": graded.predicted, "valid": graded.valid}
+        found |= {"reward": graded.reward.total, **graded.details}
+        return Score(value=value, answer=graded.predicted, metadata=found)
 
     return grade
 
@@ -243,18 +227,13 @@ def tasks_of(
 ) -> list[Any]:
     """Inspect tasks by name; those of this project become tasks over a dataset with the prompt of a policy.
 
-    Parameters
-    ----------
-    names : sequence of str
-    dataset, split, options
-        As in `SciSciBenchmark`; of the options those of the prompt.
-    max_examples : int or None
-        Of this project's tasks, spread evenly over the split.
+    `dataset`, `split` and `options` are as in `SciSciBenchmark`; of the options those of the prompt count.
+    `max_examples` are spread evenly over the split. Inspect looks up names that do not begin with ``scisci_gym/``.
 
     Raises
     ------
     ValueError
-        If this project has no such task; Inspect looks up all other names.
+        If this project has no such task.
     """
     prompt = {name: value for name, value in options.items() if name in ("prompt", "references")}
     tasks: list[Any] = []
@@ -314,16 +293,17 @@ async def run_inspect(
     folder.mkdir(parents=True, exist_ok=True)
     before = {info.name for info in list_eval_logs(str(folder))}
     # Inspect takes a list of names or a list of tasks, not both.
-    by_name = [task for task in tasks if isinstance(task, str)]
-    by_object = [task for task in tasks if not isinstance(task, str)]
-    for batch in filter(None, (by_name, by_object)):
+    for named in (True, False):
+        batch = [task for task in tasks if isinstance(task, str) == named]
+        if not batch:
+            continue
         config = InspectEvaluatorBuilder(
             tasks=batch,
             renderer_name=renderer_name,
             model_name=model_name,
             max_tokens=max_tokens,
             temperature=temperature,
-            limit=limit if batch is by_name else None,
+            limit=limit if named else None,
             log_dir=str(folder),
             log_level="warning",
         )
@@ -331,8 +311,8 @@ async def run_inspect(
     new = [info for info in list_eval_logs(str(folder)) if info.name not in before]
     results = [_result_of(read_eval_log(info, header_only=True)) for info in new]
     if len(results) != len(tasks):
-        names = [result["task"] for result in results]
-        raise RuntimeError(f"{len(results)} of {len(tasks)} tasks left a log in {folder}: {names}")
+        names = ", ".join(result["task"] for result in results) or "none"
+        raise RuntimeError(f"{len(results)} of {len(tasks)} Inspect tasks left a log in {folder}: {names}")
     return {
         "packages": {name: _version(name) for name in PACKAGES},
         "max_tokens": max_tokens,

@@ -36,15 +36,10 @@ Kind = Literal["baseline", "base model", "run"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A baseline or a policy with its answers.
+    """A baseline or a policy with its greedy answers and their outcome.
 
     Parameters
     ----------
-    name : str
-    kind : "baseline" | "base model" | "run"
-    outcome : Outcome
-        Outcome of the greedy answers.
-    answers : list of Answer
     source : dict
         Checkpoint, model and options, with which it can be asked again.
     sampled : Outcome or None
@@ -72,16 +67,10 @@ def _main_value(entry: Entry) -> float:
 
 @dataclass(frozen=True)
 class Versus:
-    """One policy against another entry, on the same examples.
+    """One policy (`first`) against another entry (`second`) on the same examples: the labels they named are compared.
 
-    Parameters
-    ----------
-    first, second : str
-        Names.
-    labels : Comparison
-        Of the labels they named.
-    reward_difference : Score
-        Mean reward of the first minus that of the second, with the interval of the paired bootstrap.
+    `reward_difference` is the mean reward of the first minus that of the second, with the interval of the paired
+    bootstrap.
     """
 
     first: str
@@ -92,16 +81,9 @@ class Versus:
 
 @dataclass(frozen=True)
 class Board:
-    """One environment of a leaderboard.
+    """One environment of a leaderboard: entries, baselines first, and their comparisons.
 
-    Parameters
-    ----------
-    env_id : str
-    prior : tuple of float
-        Shares of the labels in training.
-    entries : tuple of Entry
-        Baselines first.
-    versus : tuple of Versus
+    `prior` holds the shares of the labels in training.
     """
 
     env_id: str
@@ -204,7 +186,7 @@ class LeaderboardOptions:
 
     Parameters
     ----------
-    dataset : str
+    dataset, out : folders to read and to write
     envs : tuple of str
         Environment ids; empty for all that the dataset can serve.
     runs : tuple of Path
@@ -216,7 +198,6 @@ class LeaderboardOptions:
         For every environment, spread evenly over time.
     seed : int
         Of sampling, of baselines that draw, and of the bootstrap.
-    out : Path
     embeddings : str or None
         Sentence-transformers model of the embeddings baseline.
     env_options, renderer_name, max_tokens
@@ -225,7 +206,7 @@ class LeaderboardOptions:
         Ask policies for their own probabilities of the labels.
     sampled : bool
         Ask policies at temperature 1 as well.
-    engine : str or None
+    engine : as in `open_engine`
     """
 
     dataset: str
@@ -251,8 +232,6 @@ class Leaderboard:
 
     Parameters
     ----------
-    options : LeaderboardOptions
-    boards : tuple of Board
     skipped : dict of str to str
         Environments that the dataset cannot serve, and why.
     card : dict
@@ -282,7 +261,7 @@ class Leaderboard:
 
     def to_json(self) -> dict[str, Any]:
         """All results as plain JSON, with the command, versions and options that made them."""
-        card = self.card
+        about = {name: self.card.get(name) for name in ("content_hash", "command", "labels", "split", "splits")}
         return plain(
             {
                 "made": {
@@ -293,10 +272,7 @@ class Leaderboard:
                     "options": json.loads(json.dumps(vars(self.options), default=str)),
                     "bootstrap": {"resamples": RESAMPLES, "level": LEVEL, "method": "percentile"},
                 },
-                "dataset": {
-                    "folder": self.options.dataset,
-                    **{name: card.get(name) for name in ("content_hash", "command", "labels", "split", "splits")},
-                },
+                "dataset": {"folder": self.options.dataset, **about},
                 "environments": [board.to_json() for board in self.boards],
                 "skipped": self.skipped,
                 "notes": self.notes,

@@ -104,15 +104,12 @@ def _ridge(_: int) -> list[Any]:
     return [Ridge(alpha=1 / strength) for strength in STRENGTHS]
 
 
-def _boosted(seed: int) -> list[Any]:
-    options: dict[str, Any] = {"max_iter": ROUNDS, "max_depth": 3, "random_state": seed}
-    return [HistGradientBoostingClassifier(learning_rate=rate, **options) for rate in RATES]
+def _boosted(seed: int, model: Any = HistGradientBoostingClassifier, **options: Any) -> list[Any]:
+    return [model(learning_rate=rate, max_iter=ROUNDS, max_depth=3, random_state=seed, **options) for rate in RATES]
 
 
-def _boosted_median(seed: int) -> list[Any]:
-    # The absolute error, because the environments that ask for a number reward a small one.
-    options: dict[str, Any] = {"loss": "absolute_error", "max_iter": ROUNDS, "max_depth": 3, "random_state": seed}
-    return [HistGradientBoostingRegressor(learning_rate=rate, **options) for rate in RATES]
+# The absolute error, because the environments that ask for a number reward a small one.
+_boosted_median = partial(_boosted, model=HistGradientBoostingRegressor, loss="absolute_error")
 
 
 METADATA = Learner(
@@ -134,14 +131,9 @@ def embeddings(encoder: Encoder) -> Learner:
 
 
 def sentence_encoder(model: str) -> Encoder:
-    """An encoder by `sentence-transformers`, which embeds every text once and remembers it.
+    """An encoder by `sentence-transformers` (`pip install scisci-gym[embeddings]`), which embeds every text once.
 
-    It needs `pip install scisci-gym[embeddings]`.
-
-    Parameters
-    ----------
-    model : str
-        Folder of a model, or its name on the Hugging Face hub.
+    `model` is the folder of a model, or its name on the Hugging Face hub.
 
     Raises
     ------
@@ -154,13 +146,14 @@ def sentence_encoder(model: str) -> Encoder:
         raise ValueError(
             "sentence embeddings need the package sentence-transformers: pip install 'scisci-gym[embeddings]'"
         ) from error
-    looks_like_folder = model.startswith((".", "/", "~")) or Path(model).exists()
-    if looks_like_folder and not Path(model).expanduser().is_dir():
+    folder = Path(model).expanduser()
+    looks_like_folder = model.startswith((".", "/", "~")) or folder.exists()
+    if looks_like_folder and not folder.is_dir():
         raise ValueError(
             f"no folder {model!r}; give the folder of a sentence-transformers model, or its name on the hub"
         )
     try:
-        loaded = SentenceTransformer(str(Path(model).expanduser()) if looks_like_folder else model, device="cpu")
+        loaded = SentenceTransformer(str(folder) if looks_like_folder else model, device="cpu")
     except (OSError, ValueError) as error:
         raise ValueError(
             f"cannot load the sentence-transformers model {model!r}: {error}; without a network give its folder"

@@ -31,19 +31,16 @@ class BalancedScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one set of predicted labels.
+    """Scores of one set of predicted labels for `n` examples.
 
     Parameters
     ----------
-    n : int
-        Number of examples.
     answered : float in [0, 1]
         Share of predictions that are one of the labels. The others count as wrong everywhere.
     accuracy, macro_f1, mcc : Score
         At natural prevalence: every example has the same weight.
     confusion : list of list of int
         Rows are true labels; columns are predicted labels, with a last column for "no label".
-    balanced : BalancedScores
     """
 
     n: int

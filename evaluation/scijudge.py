@@ -54,24 +54,20 @@ Reason as long as you like. Then finish with A or B between answer tags and noth
 
 @dataclass(frozen=True)
 class CitationPair:
-    """Two papers, the more cited one of which is known.
-
-    Parameters
-    ----------
-    first, second : Paper
-        As A and B.
-    more_cited : "a" | "b"
-    category : str
-    """
+    """Two papers, shown as A and B; `more_cited` is "a" or "b"."""
 
     first: Paper
     second: Paper
     more_cited: str
-    category: str = ""
 
     def swapped(self) -> CitationPair:
         """The same pair in the other order."""
-        return CitationPair(self.second, self.first, "b" if self.more_cited == "a" else "a", self.category)
+        return CitationPair(self.second, self.first, "b" if self.more_cited == "a" else "a")
+
+    @property
+    def winner(self) -> str:
+        """The id of the paper that is cited more."""
+        return (self.first if self.more_cited == "a" else self.second).openalex_id
 
 
 def read_pairs(path: str | Path) -> list[CitationPair]:
@@ -99,8 +95,7 @@ def read_pairs(path: str | Path) -> list[CitationPair]:
                 raise ValueError(f"{path}, line {number} is not a pair of papers: {what}") from error
             low, high = sorted((pair.first.openalex_id, pair.second.openalex_id))
             seen = pairs.setdefault((low, high), pair)
-            winners = {(p.first if p.more_cited == "a" else p.second).openalex_id for p in (seen, pair)}
-            if len(winners) > 1:
+            if seen.winner != pair.winner:
                 raise ValueError(f"{path}, line {number} contradicts an earlier line about {low} and {high}")
     if not pairs:
         raise ValueError(f"{path} holds no pair of papers")
@@ -114,7 +109,7 @@ def _pair(row: dict[str, Any]) -> CitationPair:
     first, second = _paper(row, "a"), _paper(row, "b")
     if first.openalex_id == second.openalex_id:
         raise ValueError(f"both papers are {first.openalex_id}")
-    return CitationPair(first, second, answer, str(row.get("paper_a_category") or ""))
+    return CitationPair(first, second, answer)
 
 
 def _paper(row: dict[str, Any], side: str) -> Paper:
@@ -162,17 +157,13 @@ class CitationPairEnv(SingleTurnEnv):
         label = parse_label(text, self.labels)
         if label is None:
             return NO_ANSWER
-        right = label == self.gold_label
-        reward = RewardBreakdown(correctness(label, self.gold_label))
+        reward, right = RewardBreakdown(correctness(label, self.gold_label)), label == self.gold_label
         return Grade(reward, label, right, valid=True, metrics={"said_first": float(label == "a")})
 
 
 def _shown(paper: Paper) -> str:
-    lines = [f"Title: {as_data(paper.title)}"]
-    if paper.publication_date:
-        lines.append(f"Date: {as_data(paper.publication_date)}")
-    if paper.abstract:
-        lines.append(f"Abstract: {as_data(paper.abstract)}")
+    facts = {"Title": paper.title, "Date": paper.publication_date, "Abstract": paper.abstract}
+    lines = [f"{name}: {as_data(text)}" for name, text in facts.items() if text or name == "Title"]
     return "\n".join(["<paper>", *lines, "</paper>"])
 
 

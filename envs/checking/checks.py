@@ -6,7 +6,7 @@ import dataclasses
 import math
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -50,6 +50,23 @@ class Subject:
             by_label.setdefault(self.env_class(*example).gold_label, []).append(example)
         size = min(map(len, by_label.values()))
         return [example for examples in by_label.values() for example in examples[:size]]
+
+    @cached_property
+    def answers(self) -> dict[str, str]:
+        """For every label the text of a policy that is certain of it."""
+        return {label: self.env_class.answer_for(label) for label in self.env_class.labels}
+
+    def certain_answers(self, most: int | None = None) -> Iterator[tuple[Example, str, str]]:
+        """(example, label, answer) for the first `most` examples (None: all) and every label."""
+        return ((example, *answer) for example in self.examples[:most] for answer in self.answers.items())
+
+    def play(self, example: Example, text: str) -> Episode:
+        """An episode about an example in which the agent always writes the same."""
+        return play(self.env_class(*example), text)
+
+    def earned(self, example: Example, text: str) -> float:
+        """The reward of such an episode."""
+        return self.play(example, text).reward
 
     @property
     def floor(self) -> float:
@@ -136,90 +153,78 @@ def gold_answer_earns_the_best(subject: Subject) -> None:
 
 @check
 def certain_answers_are_graded_by_the_label(subject: Subject) -> None:
-    for example in subject.examples:
-        for label in subject.env_class.labels:
-            env = subject.env_class(*example)
-            metrics = play(env, subject.env_class.answer_for(label)).result.metrics
-            right = metrics["correct"] == 1.0
-            claim(right == (label == env.gold_label), f"{label!r} graded {right} where {env.gold_label!r} is right")
+    for example, label, answer in subject.certain_answers():
+        env = subject.env_class(*example)
+        right = play(env, answer).result.metrics["correct"] == 1.0
+        claim(right == (label == env.gold_label), f"{label!r} graded {right} where {env.gold_label!r} is right")
 
 
 @check
 def the_right_label_earns_more_than_any_other(subject: Subject) -> None:
     for example in subject.examples:
-        answer_for, truth = subject.env_class.answer_for, subject.env_class(*example).gold_label
-        earned = {
-            label: play(subject.env_class(*example), answer_for(label)).reward for label in subject.env_class.labels
-        }
+        truth = subject.env_class(*example).gold_label
+        earned = {label: subject.earned(example, answer) for label, answer in subject.answers.items()}
         rivals = [reward for label, reward in earned.items() if label != truth]
         claim(earned[truth] > max(rivals), f"{truth!r} is right, but answers earn {earned}")
 
 
 @check
 def the_last_step_reports_what_training_needs(subject: Subject) -> None:
-    for text in ("", subject.env_class(*subject.examples[0]).gold_answer()):
-        result = play(subject.env_class(*subject.examples[0]), text).result
+    example = subject.examples[0]
+    for text in ("", subject.env_class(*example).gold_answer()):
+        result = subject.play(example, text).result
         missing = {"correct", "format_valid"} - set(result.metrics) | {"predicted", "expected"} - set(result.logs)
         claim(not missing, f"after {text!r} the last step lacks {missing}")
 
 
 @check
 def what_is_no_answer_earns_the_floor(subject: Subject) -> None:
-    for example in subject.examples[:1]:
-        shown = run_sync(subject.env_class(*example).initial_observation())[-1]["content"]
-        for name, write in NOT_ANSWERS.items():
-            text = write(subject.env_class, str(shown))
-            earned = play(subject.env_class(*example), text).reward
-            claim(earned == subject.floor, f"the policy {name!r} earns {earned}, the floor is {subject.floor}")
+    example = subject.examples[0]
+    shown = run_sync(subject.env_class(*example).initial_observation())[-1]["content"]
+    for name, write in NOT_ANSWERS.items():
+        earned = subject.earned(example, write(subject.env_class, str(shown)))
+        claim(earned == subject.floor, f"the policy {name!r} earns {earned}, the floor is {subject.floor}")
 
 
 @check
 def length_earns_nothing(subject: Subject) -> None:
-    for example in subject.examples[:3]:
-        for label in subject.env_class.labels:
-            text = subject.env_class.answer_for(label)
-            short, long = (play(subject.env_class(*example), words).reward for words in (text, pad(text)))
-            claim(short == long, f"{text!r} earns {short}, and {long} when it is much longer")
+    for example, _, answer in subject.certain_answers(3):
+        short, long = (subject.earned(example, text) for text in (answer, pad(answer)))
+        claim(short == long, f"{answer!r} earns {short}, and {long} when it is much longer")
 
 
 @check
 def constant_label_gains_nothing_on_a_balanced_set(subject: Subject) -> None:
-    env_class, rewards = subject.env_class, {}
-    for label in env_class.labels:
-        episodes = [play(env_class(*example), env_class.answer_for(label)) for example in subject.balanced]
+    size, rewards = len(subject.balanced), {}
+    for label, answer in subject.answers.items():
+        episodes = [subject.play(example, answer) for example in subject.balanced]
         hits = sum(episode.result.metrics["correct"] for episode in episodes)
-        claim(
-            hits * len(env_class.labels) == len(episodes), f"always {label!r} is right {hits} of {len(episodes)} times"
-        )
-        rewards[label] = sum(episode.reward for episode in episodes) / len(episodes)
-    guess = env_class.honest_guess()
-    honest = sum(rewards.values()) / len(rewards)
+        claim(hits * len(subject.answers) == size, f"always {label!r} is right {hits} of {size} times")
+        rewards[label] = sum(episode.reward for episode in episodes) / size
+    guess, honest = subject.env_class.honest_guess(), sum(rewards.values()) / len(rewards)
     if guess is not None:
-        honest = sum(play(env_class(*example), guess).reward for example in subject.balanced) / len(subject.balanced)
+        honest = sum(subject.earned(example, guess) for example in subject.balanced) / size
     worst = max(rewards.values())
     claim(worst <= honest + 1e-9, f"constant labels earn {rewards} on average, an honest guess {honest}")
 
 
 @check
 def rewards_stay_in_range(subject: Subject) -> None:
-    env_class = subject.env_class
-    texts = [env_class.answer_for(label) for label in env_class.labels]
-    texts += [write(env_class, "text") for write in NOT_ANSWERS.values()] + [env_class.honest_guess() or ""]
+    texts = [*subject.answers.values(), subject.env_class.honest_guess() or ""]
+    texts += [write(subject.env_class, "text") for write in NOT_ANSWERS.values()]
     for example in subject.examples[:3]:
         for text in texts:
-            earned = play(env_class(*example), text).reward
+            earned = subject.earned(example, text)
             claim(subject.floor <= earned <= subject.best, f"{text[:80]!r} earns {earned}")
 
 
 @check
 def the_same_example_gives_the_same_episode(subject: Subject) -> None:
-    env_class = subject.env_class
-    claim(
-        env_class.examples(subject.papers, 3) == env_class.examples(subject.papers, 3), "examples differ under a seed"
-    )
-    for label in env_class.labels:
-        one, two = (play(env_class(*subject.examples[0]), env_class.answer_for(label)) for _ in range(2))
-        claim(one == two, f"two episodes of {env_class(*subject.examples[0]).example_id} differ")
+    one, two = (subject.env_class.examples(subject.papers, 3) for _ in range(2))
+    claim(one == two, "examples differ under a seed")
+    for example, _, answer in subject.certain_answers(1):
+        one, two = (subject.play(example, answer) for _ in range(2))
+        claim(one == two, f"two episodes of {subject.env_class(*example).example_id} differ")
 
 
 @check
@@ -235,39 +240,32 @@ def it_can_be_pickled(subject: Subject) -> None:
 
 @check
 def no_field_of_the_future_in_any_message(subject: Subject) -> None:
-    for example in subject.examples:
-        one, other = _with_outcomes(example, first_up=True), _with_outcomes(example, first_up=False)
-        for label in subject.env_class.labels:
-            text = subject.env_class.answer_for(label)
-            seen = [play(subject.env_class(*papers), text).observations for papers in (one, other)]
-            claim(seen[0] == seen[1], f"messages differ between outcomes: {_first_difference(*seen)}")
-            found = re.search("7654321|777|666|555", str(seen))
-            claim(found is None, f"an outcome appears in a message: {found and found.group()}")
+    for example, _, answer in subject.certain_answers():
+        seen = [subject.play(_with_outcomes(example, first_up=up), answer).observations for up in (True, False)]
+        claim(seen[0] == seen[1], f"messages differ between outcomes: {_first_difference(*seen)}")
+        found = re.search("7654321|777|666|555", str(seen))
+        claim(found is None, f"an outcome appears in a message: {found and found.group()}")
 
 
 @check
 def text_of_a_paper_cannot_close_its_fence(subject: Subject) -> None:
-    for example in subject.examples[:3]:
-        for label in subject.env_class.labels:
-            planted = INJECTION.format(label=label)
-            dirty = tuple(dataclasses.replace(p, title=f"{p.title} {planted}", abstract=planted) for p in example)
-            answer = subject.env_class.answer_for(label)
-            for seen, clean in zip(
-                *(play(subject.env_class(*papers), answer).observations for papers in (dirty, example)), strict=True
-            ):
-                for tag in ("<paper>", "</paper>", "<answer>", "</answer>", "<|"):
-                    claim(_shown(seen).count(tag) == _shown(clean).count(tag), f"a planted {tag} reaches the prompt")
+    for example, label, answer in subject.certain_answers(3):
+        planted = INJECTION.format(label=label)
+        dirty = tuple(dataclasses.replace(p, title=f"{p.title} {planted}", abstract=planted) for p in example)
+        for seen, clean in zip(
+            *(subject.play(papers, answer).observations for papers in (dirty, example)), strict=True
+        ):
+            for tag in ("<paper>", "</paper>", "<answer>", "</answer>", "<|"):
+                claim(_shown(seen).count(tag) == _shown(clean).count(tag), f"a planted {tag} reaches the prompt")
 
 
 @check
 def text_of_a_paper_does_not_change_the_grade(subject: Subject) -> None:
-    for example in subject.examples[:3]:
-        for label in subject.env_class.labels:
-            planted = INJECTION.format(label=label)
-            dirty = tuple(dataclasses.replace(paper, abstract=f"{paper.abstract} {planted}") for paper in example)
-            text = subject.env_class.answer_for(label)
-            clean_reward, dirty_reward = (play(subject.env_class(*papers), text).reward for papers in (example, dirty))
-            claim(clean_reward == dirty_reward, f"{label!r} earns {clean_reward}, with an injection {dirty_reward}")
+    for example, label, answer in subject.certain_answers(3):
+        planted = INJECTION.format(label=label)
+        dirty = tuple(dataclasses.replace(paper, abstract=f"{paper.abstract} {planted}") for paper in example)
+        clean_reward, dirty_reward = (subject.earned(papers, answer) for papers in (example, dirty))
+        claim(clean_reward == dirty_reward, f"{label!r} earns {clean_reward}, with an injection {dirty_reward}")
 
 
 @check
@@ -278,8 +276,8 @@ def an_early_end_costs_as_much_as_being_wrong(subject: Subject) -> None:
         env = token_env(subject.env_class(*example), cast(Renderer, _Bytes()))
         result = run_sync(env.step(list(text.encode()), extra=cast(Any, extra)))
         claim(result.episode_done and result.reward == subject.floor, f"{extra} earns {result.reward}")
-    for label in subject.env_class.labels:
-        earned = play(subject.env_class(*example), subject.env_class.answer_for(label)).reward
+    for label, answer in subject.answers.items():
+        earned = subject.earned(example, answer)
         claim(earned >= subject.floor, f"{label!r} earns {earned}, less than an early end")
 
 

@@ -7,7 +7,6 @@ field and year, which share words that are common in the field.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,10 +110,9 @@ def completion_of(text: str, shown: str) -> str:
     if completion is None:
         completion = plain.replace("<answer>", "").replace("</answer>", "").strip().partition("\n")[0]
     words, repeated = completion.split(), title_words(shown)
-    for taken in range(1, len(words) + 1):
-        if title_words(" ".join(words[:taken])) == repeated:
-            return " ".join(words[taken:])
-    return completion
+    starts = (taken for taken in range(1, len(words) + 1) if title_words(" ".join(words[:taken])) == repeated)
+    taken = next(starts, 0)
+    return " ".join(words[taken:]) if taken else completion
 
 
 def title_score(completion: str, rest: str) -> float:
@@ -209,41 +207,28 @@ def title_recalls(papers: Sequence[Paper], texts: Sequence[str]) -> list[TitleRe
     ValueError
         If a title is too short to be completed.
     """
-    envs, controls = [TitleCompletionEnv(paper) for paper in papers], _controls(papers)
+    envs = [TitleCompletionEnv(paper) for paper in papers]
+    strata: defaultdict[tuple[Any, ...], list[TitleCompletionEnv]] = defaultdict(list)
+    for env in envs:
+        for key in _strata(env.paper):
+            strata[key].append(env)
+    places = {key: {id(env): place for place, env in enumerate(members)} for key, members in strata.items()}
     recalls = []
-    for env, others, text in zip(envs, controls, texts, strict=True):
+    for env, text in zip(envs, texts, strict=True):
+        key = next((key for key in _strata(env.paper) if len(strata[key]) > 1), ())
+        members, place = strata[key], places[key][id(env)]
+        others = [members[(place + step) % len(members)] for step in range(1, min(CONTROLS + 1, len(members)))]
         completion = completion_of(text, env.shown)
-        scores = [title_score(completion, envs[other].rest) for other in others] or [0.0]
-        recalls.append(
-            TitleRecall(
-                env.paper.openalex_id,
-                env.shown,
-                env.rest,
-                completion,
-                title_score(completion, env.rest),
-                float(np.mean(scores)),
-                float(np.mean([score >= KNOWN for score in scores])),
-            )
-        )
+        scores = np.array([title_score(completion, other.rest) for other in others] or [0.0])
+        control, control_known = float(scores.mean()), float((scores >= KNOWN).mean())
+        found = title_score(completion, env.rest), control, control_known
+        recalls.append(TitleRecall(env.paper.openalex_id, env.shown, env.rest, completion, *found))
     return recalls
 
 
-def _controls(papers: Sequence[Paper]) -> list[list[int]]:
-    """Positions of the control papers of each paper."""
-
-    def strata_of(paper: Paper) -> tuple[tuple[Any, ...], ...]:
-        return ((paper.primary_field, paper.publication_year), (paper.primary_field,), ())
-
-    strata: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for index, paper in enumerate(papers):
-        for key in strata_of(paper):
-            strata[key].append(index)
-    controls = []
-    for index, paper in enumerate(papers):
-        members = next((strata[key] for key in strata_of(paper) if len(strata[key]) > 1), [index])
-        start = bisect_left(members, index)
-        controls.append([members[(start + step) % len(members)] for step in range(1, min(CONTROLS + 1, len(members)))])
-    return controls
+def _strata(paper: Paper) -> tuple[tuple[Any, ...], ...]:
+    """The groups of papers that a paper's controls may come from, the narrowest first."""
+    return ((paper.primary_field, paper.publication_year), (paper.primary_field,), ())
 
 
 def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0) -> dict[str, Any]:

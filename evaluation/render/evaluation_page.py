@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...envs.kit.episodes import run_sync
 from ...envs.registry import make
 from ..ask import Answer
 from ..baselines import examples_of
@@ -28,27 +27,8 @@ TITLES = {
 """Headings of the results that are not leaderboards."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """One environment of the page."""
-
-    board: Board
-    picture: str
-    shown: Entry
-    reliability: list[str]
-    years: list[int]
-    sentences: list[str]
-    mistakes: list[dict[str, Any]]
-
-
 def write_page(result: Leaderboard, path: Path, made: dict[str, Any]) -> Path:
-    """Write the page of an evaluation and return its path.
-
-    Parameters
-    ----------
-    made : dict
-        How it was made, as in `Leaderboard.to_json`.
-    """
+    """Write the page of an evaluation and return its path; `made` says how it was made, as in `Leaderboard.to_json`."""
     return render_page(
         "evaluation.html.j2",
         path,
@@ -60,24 +40,23 @@ def write_page(result: Leaderboard, path: Path, made: dict[str, Any]) -> Path:
     )
 
 
-def _section(board: Board, result: Leaderboard) -> Section:
+def _section(board: Board, result: Leaderboard) -> dict[str, Any]:
+    """One environment of the page."""
     policies = [entry for entry in board.entries if entry.kind != "baseline"]
     shown = board.best_policy or board.best_baseline
     # Policies first; of the baselines those that are no constants.
     drawn = [*policies, *(entry for entry in board.entries[::-1] if entry.kind == "baseline")]
-    return Section(
-        board,
-        board_svg(board),
-        shown,
-        [
-            reliability_svg(entry.name, entry.outcome.calibration)
-            for entry in drawn
-            if entry.outcome.calibration is not None and sum(part.n > 0 for part in entry.outcome.calibration.bins) > 1
-        ][:RELIABILITY],
-        sorted({year.year for entry in board.entries for year in entry.outcome.years}),
-        [sentence(versus, board) for versus in board.versus],
-        asyncio.run(_mistakes(board, shown, result)),
-    )
+    calibrated = [(entry.name, found) for entry in drawn if (found := entry.outcome.calibration) is not None]
+    varied = [(name, found) for name, found in calibrated if sum(part.n > 0 for part in found.bins) > 1]
+    return {
+        "board": board,
+        "picture": board_svg(board),
+        "shown": shown,
+        "reliability": [reliability_svg(name, found) for name, found in varied[:RELIABILITY]],
+        "years": sorted({year.year for entry in board.entries for year in entry.outcome.years}),
+        "sentences": [sentence(versus, board) for versus in board.versus],
+        "mistakes": run_sync(_mistakes(board, shown, result)),
+    }
 
 
 async def _mistakes(board: Board, entry: Entry, result: Leaderboard) -> list[dict[str, Any]]:

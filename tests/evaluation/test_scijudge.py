@@ -46,7 +46,7 @@ def test_each_pair_is_read_once(pairs_file) -> None:
         2021,
     )
     assert pairs[0].swapped().more_cited == "b"
-    assert pairs[0].category == "Physics"
+    assert pairs[0].first.primary_field == "Physics"
 
 
 def test_ids_and_dates_may_be_missing(tmp_path) -> None:
