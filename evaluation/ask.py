@@ -33,7 +33,6 @@ class Answer:
 
     Parameters
     ----------
-    example_id : str
     expected, predicted : str
         Labels; `predicted` is "" where no label could be parsed.
     text : str
@@ -43,7 +42,7 @@ class Answer:
     probabilities : tuple of float or None
         One for each of the environment's labels, stated in the answer or measured beside it; None without any.
     year : int
-        Year of publication.
+        Of publication.
     """
 
     example_id: str
@@ -59,7 +58,7 @@ class Answer:
 class Task:
     """An environment (`env` and `options` as in `make`) over a dataset, as the models of a family are asked about it.
 
-    `max_tokens` is the longest answer.
+    `max_tokens` is the largest number of tokens in an answer.
     """
 
     env: str
@@ -95,7 +94,7 @@ def answer_of(
     Where an environment asks for probabilities, only those count that it parsed out of the answer.
     """
     if env.asks_for == "probabilities":
-        found = [logs.get(f"p_{label}") for label in env.labels]
+        found: list[Any] = [logs.get(f"p_{label}") for label in env.labels]
         probabilities = None if None in found else found
     stated = None if probabilities is None else tuple(map(float, probabilities))
     predicted, year = str(logs.get("predicted", "")), env.papers[0].publication_year
@@ -125,7 +124,6 @@ async def ask(
     temperature: float,
     max_examples: int | None = None,
     save_dir: str | Path | None = None,
-    concurrency: int = CONCURRENCY,
 ) -> list[Answer]:
     """Answers of a policy to a benchmark, in its order, through the cookbook's `run_benchmark`.
 
@@ -146,7 +144,7 @@ async def ask(
     with tempfile.TemporaryDirectory() as scratch:
         folder = str(save_dir or scratch)
         keep_whole_answers(Path(folder), benchmark.name)
-        limits = {"max_tokens": max_tokens, "max_examples": max_examples, "concurrency": concurrency}
+        limits = {"max_tokens": max_tokens, "max_examples": max_examples, "concurrency": CONCURRENCY}
         config = BenchmarkConfig(temperature=temperature, save_dir=folder, **limits)
         result = await run_benchmark(benchmark, client, renderer, config)
         stored = {trajectory.example_id: trajectory for trajectory in load_trajectories(folder, benchmark.name)}

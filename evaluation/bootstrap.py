@@ -74,9 +74,8 @@ def seed_half_width(by_seed: np.ndarray, paper_variance: np.ndarray | float = 0.
         sqrt(t_{S-1}^2 s^2 / S  +  t_{N-1}^2 v).
 
     By Banerjee's theorem such an interval covers at least at the stated rate for every ratio of the two variances; a t
-    interval with Satterthwaite's degrees of freedom does not (with three seeds it missed 7.8 % instead of 5 %, see the
-    simulation in the tests). The variation of a seed's score with the papers is part of both terms, which errs on the
-    safe side.
+    interval with Satterthwaite's degrees of freedom does not (with three seeds it missed 7.8 % instead of 5 %). The
+    variation of a seed's score with the papers is part of both terms, which errs on the safe side.
 
     Parameters
     ----------
@@ -137,8 +136,6 @@ def bootstrap_weights(n: int, seed: int = 0, block: int = 1, resamples: int | No
 
     Parameters
     ----------
-    n : int
-    seed : int
     block : int
         How many neighbours are drawn together, such as both orders of a pair.
     resamples : int or None
@@ -168,29 +165,14 @@ def bootstrap_weights(n: int, seed: int = 0, block: int = 1, resamples: int | No
 def resample(
     statistic: Callable[[np.ndarray], np.ndarray], n: int, seed: int = 0, block: int = 1, resamples: int | None = None
 ) -> np.ndarray:
-    """A statistic on all examples (first row) and on the resamples.
-
-    Parameters
-    ----------
-    statistic : callable
-        Weights (R, n) -> values (R,) or (R, ...).
-
-    Returns
-    -------
-    array (1 + resamples, ...)
-    """
+    """A statistic, weights (R, n) -> values (R, ...), on all examples (first row) and on the resamples."""
     return np.concatenate([statistic(weights) for weights in bootstrap_weights(n, seed, block, resamples)])
 
 
 def resampled_counts(cells: np.ndarray, shape: tuple[int, ...], seed: int = 0, block: int = 1) -> np.ndarray:
     """Counts of all examples (first) and of 2,000 resamples of them, (1 + 2000, *shape): `resample` of a histogram.
 
-    Parameters
-    ----------
-    cells : int array (N,)
-        Where each example falls in the flattened `shape`.
-    block : int
-        How many neighbours belong together and are drawn together, such as both orders of a pair.
+    `cells`, int (N,), says where each example falls in the flattened `shape`; `block` is as in `bootstrap_weights`.
     """
     size, n = int(np.prod(shape)), len(cells)
     rng, counts = np.random.default_rng(seed), np.bincount(cells, minlength=size)
@@ -264,12 +246,9 @@ def mean_score(values: np.ndarray, seed: int = 0, block: int = 1) -> Score:
 
 
 def mean_difference(values: np.ndarray, group: np.ndarray, seed: int = 0, block: int = 1) -> Score:
-    """Mean of `values` inside a group minus the mean outside, with a bootstrap interval over all examples.
+    """Mean of `values` (N,) inside a group minus the mean outside, with a bootstrap interval over all examples.
 
-    Parameters
-    ----------
-    values : float or bool array (N,)
-    group : bool array (N,)
+    `group` is a bool array (N,).
 
     Examples
     --------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from scipy.stats import binomtest
@@ -16,19 +15,14 @@ CLIP = 1e-6
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Forecasts whose probability lies in (low, high]; the first bin also holds 0.
+    """`n` forecasts whose probability lies in (low, high]; the first bin also holds 0.
 
     Parameters
     ----------
-    low, high : float
-        Ends of the bin.
-    n : int
     forecast : float
         Mean probability; NaN in an empty bin.
-    observed : float
-        How often it came true.
-    observed_low, observed_high : float
-        95 % Wilson interval of `observed`.
+    observed, observed_low, observed_high : float
+        How often it came true, with the 95 % Wilson interval.
     """
 
     low: float
@@ -131,6 +125,7 @@ def calibration(
     came_true = (stated.argmax(axis=1) == truth) if positive is None else (truth == positive)
     edges = np.linspace(0, 1, bins + 1)
     bin_of = np.searchsorted(edges[1:-1], forecast)
+    members = [bin_of == index for index in range(bins)]
     gaps = np.zeros((n, bins))
     gaps[np.arange(n), bin_of] = came_true - forecast
 
@@ -139,6 +134,7 @@ def calibration(
         return np.concatenate([weights @ values, errors], axis=1) / weights.sum(axis=1, keepdims=True)
 
     drawn = resample(statistic, n, seed, block)
+    filled = zip(edges[:-1].tolist(), edges[1:].tolist(), members, strict=True)
     return Calibration(
         n=n,
         answered=answered,
@@ -146,10 +142,7 @@ def calibration(
         brier_skill=None if prior is None else interval(1 - divide(drawn[:, 0], drawn[:, 2])),
         log_score=interval(drawn[:, 1]),
         ece=_unbiased(drawn[:, -1]),
-        bins=tuple(
-            _bin(float(low), float(high), forecast[bin_of == index], came_true[bin_of == index])
-            for index, (low, high) in enumerate(pairwise(edges))
-        ),
+        bins=tuple(_bin(low, high, forecast[inside], came_true[inside]) for low, high, inside in filled),
     )
 
 

@@ -123,7 +123,7 @@ class ArmDifference:
 
     @property
     def verdict(self) -> str:
-        """ "better" or "worse" where the 95 % interval leaves out 0, else "not clearly different"."""
+        """ "better" or "worse" where the 95 % interval excludes 0, else "not clearly different"."""
         return ("not clearly different", "better", "worse")[self.difference.sign]
 
     def to_json(self) -> dict[str, Any]:
@@ -141,22 +141,16 @@ def macro_f1_resampled(
     truth : int array (N,)
         Positions of the true labels.
     guesses : int array (M, N)
-        Predictions; K stands for no answer.
-    kinds : int
-        Number K of labels.
-    seed, resamples : as in `resample`
+        Predictions; K, the number of `kinds` of labels, stands for no answer.
 
     Returns
     -------
     float array (1 + resamples, M)
     """
     shape = (kinds, kinds + 1)
-    size = shape[0] * shape[1]
     # Which cell of its confusion matrix each paper falls in, as columns of zeros and ones.
-    cells = np.eye(size, dtype=np.float32)[
-        np.ravel_multi_index((np.broadcast_to(truth, guesses.shape), guesses), shape)
-    ]
-    cells = np.moveaxis(cells, 0, 1).reshape(len(truth), -1)
+    places = np.ravel_multi_index((np.broadcast_to(truth, guesses.shape), guesses), shape)
+    cells = np.moveaxis(np.eye(kinds * (kinds + 1), dtype=np.float32)[places], 0, 1).reshape(len(truth), -1)
 
     def scores(weights: np.ndarray) -> np.ndarray:
         matrices = (weights.astype(np.float32) @ cells).reshape(-1, *shape)

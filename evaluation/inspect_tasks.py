@@ -10,6 +10,7 @@ A sample carries its papers, so a log can be scored again (``inspect score``) wh
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -91,13 +92,21 @@ def _of_each(scores: list[SampleScore], name: str) -> list[Any]:
 @metric
 def answered() -> Metric:
     """Share of samples with an answer that could be parsed."""
-    return lambda scores: sum(_of_each(scores, "valid")) / len(scores)
+
+    def compute(scores: list[SampleScore]) -> float:
+        return sum(_of_each(scores, "valid")) / len(scores)
+
+    return compute
 
 
 @metric
 def mean_reward() -> Metric:
     """Mean reward of the environment, such as 1 minus the Brier score of a forecast."""
-    return lambda scores: sum(_of_each(scores, "reward")) / len(scores)
+
+    def compute(scores: list[SampleScore]) -> float:
+        return sum(_of_each(scores, "reward")) / len(scores)
+
+    return compute
 
 
 @metric
@@ -116,12 +125,11 @@ def right_in_both_orders() -> Metric:
     """Share of pairs that are answered right in both orders."""
 
     def compute(scores: list[SampleScore]) -> float:
-        right: dict[str, float] = {}
+        right: defaultdict[str, list[float]] = defaultdict(list)
         as_number = value_to_float()
         for sample in scores:
-            question, value = (sample.sample_metadata or {})["question"], as_number(sample.score.value)
-            right[question] = min(value, right.get(question, value))
-        return sum(right.values()) / len(right)
+            right[(sample.sample_metadata or {})["question"]].append(as_number(sample.score.value))
+        return sum(min(both) for both in right.values()) / len(right)
 
     return compute
 

@@ -28,7 +28,7 @@ from .records import git_revision, plain, without_secrets
 
 RESULT = "leaderboard.json"
 MAX_TOKENS = 1024
-"""Longest answer of a policy that is asked."""
+"""The largest number of tokens in an answer of a policy."""
 PACKAGES = ("scisci-gym", "tinker", "tinker-cookbook", "torch", "transformers", "scikit-learn", "numpy")
 
 Kind = Literal["baseline", "base model", "run"]

@@ -35,8 +35,6 @@ class Outcome:
 
     Parameters
     ----------
-    env_id : str
-    n : int
     main : str
         The score that counts in this environment: a key of `MAIN_SCORES`.
     scores : Scores
@@ -45,8 +43,8 @@ class Outcome:
         Of each question, where labels answer several.
     reward : Score
         Mean reward.
-    calibration, discrimination : None where answers come without probabilities
-    years : tuple of YearOutcome
+    calibration, discrimination
+        None where answers come without probabilities.
     """
 
     env_id: str

@@ -35,6 +35,7 @@ from .titles import KNOWN, TitleCompletionBenchmark, TitleRecall, summarise, tit
 PROBE_TOKENS = 64
 SHOWN = 20
 SHINGLE, THRESHOLD = 3, 0.5
+"""Near-duplicates: number of successive words that are compared, and the least share of them that both papers have."""
 ROWS_AT_A_TIME = 256
 
 
@@ -84,21 +85,14 @@ def period(papers: Sequence[Paper], cutoff: date) -> str:
 
 
 def near_duplicates(
-    test: Sequence[Paper], train: Sequence[Paper], threshold: float = THRESHOLD, shingle: int = SHINGLE
+    test: Sequence[Paper], train: Sequence[Paper], threshold: float = THRESHOLD
 ) -> list[dict[str, Any]]:
     """Test papers whose nearest training paper has a resemblance of at least `threshold`, the closest first.
 
-    The resemblance of two texts is the Jaccard index of their sets of shingles, here of `shingle` successive words of
-    title and abstract, without case, accents and punctuation. It is computed exactly, for all pairs.
-
-    The builder of datasets already drops papers with an equal DOI or a near-identical title
-    (`datasets.near_duplicates`). This finds preprints that appeared under another title and extended versions.
-
-    Parameters
-    ----------
-    test, train : sequences of Paper
-    threshold : float in (0, 1]
-    shingle : int >= 1
+    The resemblance of two texts is the Jaccard index of their sets of shingles, here of three successive words of
+    title and abstract, without case, accents and punctuation. It is computed exactly, for all pairs. The builder of
+    datasets already drops papers with an equal DOI or a near-identical title (`datasets.near_duplicates`). This finds
+    preprints that appeared under another title and extended versions.
 
     Returns
     -------
@@ -123,10 +117,10 @@ def near_duplicates(
     if not 0.0 < threshold <= 1.0:
         raise ValueError(f"threshold must be in (0, 1], got {threshold!r}")
     texts = [[" ".join(title_words(f"{paper.title}. {paper.abstract}")) for paper in part] for part in (test, train)]
-    if not all(any(text and text.count(" ") >= shingle - 1 for text in part) for part in texts):
+    if not all(any(text and text.count(" ") >= SHINGLE - 1 for text in part) for part in texts):
         return []
-    size = {"ngram_range": (shingle, shingle), "token_pattern": r"\S+"}
-    counter = CountVectorizer(**size, lowercase=False, binary=True, dtype=np.int32).fit([*texts[0], *texts[1]])
+    options: dict[str, Any] = {"ngram_range": (SHINGLE, SHINGLE), "token_pattern": r"\S+", "dtype": np.int32}
+    counter = CountVectorizer(lowercase=False, binary=True, **options).fit([*texts[0], *texts[1]])
     ours, theirs = (sparse.csr_matrix(counter.transform(part)) for part in texts)
     sizes, their_sizes = (np.asarray(shingles.sum(axis=1)).ravel() for shingles in (ours, theirs))
     found = []
@@ -135,8 +129,8 @@ def near_duplicates(
         union = sizes[start + shared.row] + their_sizes[shared.col] - shared.data
         resemblance = sparse.csr_matrix((shared.data / union, (shared.row, shared.col)), shape=shared.shape)
         highest = resemblance.max(axis=1).toarray().ravel()
-        nearest = np.asarray(resemblance.argmax(axis=1)).ravel()
-        for row in np.flatnonzero(highest >= threshold):
+        nearest = np.asarray(resemblance.argmax(axis=1)).ravel().tolist()
+        for row in np.flatnonzero(highest >= threshold).tolist():
             paper, twin = test[start + row], train[nearest[row]]
             found.append(
                 {
@@ -157,16 +151,7 @@ def _row(scores: Scores) -> dict[str, Any]:
 
 
 class Contamination:
-    """The parts of the probe, for the answers of one policy to one benchmark.
-
-    Parameters
-    ----------
-    examined : Examination
-    envs : list of SciSciEnv
-        The benchmark's examples.
-    answers : list of Answer
-        To them, in the same order.
-    """
+    """The parts of the probe for one policy: its `answers` to the benchmark's examples `envs`, in the same order."""
 
     def __init__(self, examined: Examination, envs: Sequence[SciSciEnv], answers: Sequence[Answer]):
         self.examined, self.envs, self.answers = examined, envs, answers
@@ -251,14 +236,14 @@ class Contamination:
             "plain_minus_anonymised": compare(expected, before, after, self.labels, self.seed, self.block),
         }
 
-    def duplicates(self, threshold: float = THRESHOLD) -> dict[str, Any]:
+    def duplicates(self) -> dict[str, Any]:
         """Test papers that resemble a training paper, and scores without them."""
         train = load_papers(self.examined.task.dataset, "train")
-        pairs = near_duplicates(list(self.papers.values()), train, threshold)
+        pairs = near_duplicates(list(self.papers.values()), train)
         copied = {pair["test_id"] for pair in pairs}
         fresh = ["copy" if any(p.openalex_id in copied for p in env.papers) else "fresh" for env in self.envs]
         return {
-            "threshold": threshold,
+            "threshold": THRESHOLD,
             "test_papers": len(self.papers),
             "train_papers": len(train),
             "near_duplicates": len(pairs),
@@ -290,18 +275,8 @@ def _brackets(paper: Paper) -> int:
     return f"{paper.title} {paper.abstract}".count("[")
 
 
-async def contamination_report(
-    examined: Examination, cutoff: date | None = None, threshold: float = THRESHOLD
-) -> dict[str, Any]:
-    """All parts of the probe for one policy.
-
-    Parameters
-    ----------
-    examined : Examination
-    cutoff : date or None
-        The model's knowledge cutoff; None leaves that part out.
-    threshold : float in (0, 1]
-        Resemblance from which two papers are near-duplicates.
+async def contamination_report(examined: Examination, cutoff: date | None = None) -> dict[str, Any]:
+    """All parts of the probe for one policy; without the model's knowledge cutoff, that part is left out.
 
     Returns
     -------
@@ -318,6 +293,6 @@ async def contamination_report(
             "cutoff": parts.around_cutoff(cutoff) if cutoff else None,
             "titles": await parts.titles(),
             "anonymised": await parts.anonymised(),
-            "duplicates": parts.duplicates(threshold),
+            "duplicates": parts.duplicates(),
         }
     )

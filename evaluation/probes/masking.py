@@ -95,14 +95,10 @@ class Anonymiser:
         if len(word) < 2:
             return None
         capitals = sum(character.isupper() for character in word)
-        if in_capitals and capitals == len(word):
-            return None if word.lower() in self.common else "NAME"
-        if capitals >= 2:
+        # The last is a single capital inside a word, such as "pH".
+        if not (in_capitals and capitals == len(word)) and (capitals >= 2 or not word[0].isupper()):
             return "ACRONYM"
-        if word[0].isupper() and word.lower() not in self.common:
-            return "NAME"
-        # A single capital inside a word, such as "pH".
-        return None if word[0].isupper() else "ACRONYM"
+        return None if word.lower() in self.common else "NAME"
 
     def paper(self, paper: Paper) -> Paper:
         """A paper with masked title, abstract and reference titles; everything else, labels included, as it is."""

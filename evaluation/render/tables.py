@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..bootstrap import Score
 from ..leaderboard import Board, Entry, Leaderboard, Versus
 
 SMALL_P = 0.001
@@ -22,17 +23,7 @@ SETTINGS = ("env", "options", "dataset", "split", "max_tokens", "max_examples", 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of a result, with remarks below it.
-
-    Parameters
-    ----------
-    title : str
-    headings : sequence of str
-    rows : sequence of rows of cells
-    notes : sequence of str
-    detail : bool
-        Only pages show it; a terminal does not.
-    """
+    """A table of a result, with notes below it; a terminal leaves out a `detail`, which only pages show."""
 
     title: str
     headings: Sequence[str]
@@ -64,7 +55,8 @@ def _headings(board: Board) -> list[str]:
 
 def _cells(entry: Entry, board: Board) -> list[str]:
     outcome = entry.outcome
-    scores = [outcome.scores.macro_f1 if board.main_name == "accuracy" else outcome.scores.accuracy, outcome.scores.mcc]
+    second = outcome.scores.macro_f1 if board.main_name == "accuracy" else outcome.scores.accuracy
+    scores: list[Score | None] = [second, outcome.scores.mcc]
     if board.env_class.asks_for != "number":
         scores.append(outcome.discrimination.auroc if outcome.discrimination else None)
     return [entry.name, str(outcome.main_score), *("" if score is None else f"{score.value:z.3f}" for score in scores)]
