@@ -42,21 +42,7 @@ def title_words(title: str) -> tuple[str, ...]:
     ('d', 'branes', 'in', 'n', '2', 'theories')
     """
     plain = unicodedata.normalize("NFKD", _TEX.sub(" ", title)).casefold()
-    characters = (
-        character if character.isalnum() else " " for character in plain if not unicodedata.combining(character)
-    )
-    return tuple("".join(characters).split())
-
-
-def title_key(title: str) -> str:
-    """What equal titles have in common: their words without spaces.
-
-    Examples
-    --------
-    >>> title_key("D-branes in $\\\\mathcal{N}=2$  Théories") == title_key("D-Branes in N=2 theories")
-    True
-    """
-    return "".join(title_words(title))
+    return tuple("".join(c if c.isalnum() else " " for c in plain if not unicodedata.combining(c)).split())
 
 
 def near_identical(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -84,16 +70,9 @@ def near_identical(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def later_copies(dois: Sequence[str], titles: Sequence[str]) -> np.ndarray:
-    """Marks the papers that repeat an earlier one by DOI or near-identical title.
+    """Mark the papers that repeat an earlier one by DOI or near-identical title: bool (M,).
 
-    Parameters
-    ----------
-    dois, titles : sequences of M strings, papers in order of publication
-
-    Returns
-    -------
-    bool (M,)
-        True for every paper but the first of each group of copies.
+    `dois` and `titles` are M strings each, papers in order of publication. The first of each group of copies is False.
 
     Examples
     --------

@@ -6,12 +6,11 @@ of values, the table in a dataset's card, the sample papers and the leakage chec
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from textwrap import fill
+from textwrap import fill, indent
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -24,7 +23,6 @@ DISRUPTION_LABELS: tuple[str, ...] = get_args(DisruptionLabel)
 DISRUPTION_ORDER: tuple[str, ...] = ("consolidating", "neutral", "disruptive")
 NOVELTY_LABELS: tuple[str, ...] = get_args(NoveltyLabel)
 HIT_LABELS: tuple[str, ...] = get_args(HitLabel)
-LABEL_SCHEMES: tuple[str, ...] = get_args(LabelScheme)
 
 DISRUPTION_THRESHOLD = 0.1
 NOVELTY_CUT = 2 / 3
@@ -81,10 +79,7 @@ def novelty_label(novelty_score: float, conventionality_score: float) -> Novelty
 def is_hit(citation_percentile: Any) -> Any:
     """Whether at least 95 % of the papers of its field and year are cited less often: the rule of every hit label.
 
-    Parameters
-    ----------
-    citation_percentile : float or float array (N,)
-        See `Paper.citation_percentile`. NaN is no hit.
+    Takes a citation percentile or an array of them, see `Paper.citation_percentile`. NaN is no hit.
 
     Examples
     --------
@@ -118,27 +113,18 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """How a field of `Paper` is stored, and what its values may be.
-
-    Parameters
-    ----------
-    role : Role
-    stored : str
-        Arrow type: string, bool, int32, int64, float64 or list<string>.
-    meaning : str
-        For people: the docstring of `Paper` and the cards of datasets quote it.
-    low, high : number or None
-        Range of a number, ends included.
-    empty : bool
-        Whether a text may be empty.
-    """
+    """How a field of `Paper` is stored, and what its values may be."""
 
     role: Role
-    stored: str
     meaning: str
+    """For people: the docstring of `Paper` and the cards of datasets quote it."""
     low: float | None = None
+    """Lowest number, included; None for no limit, here and in `high`."""
     high: float | None = None
+    stored: str = ""
+    """Arrow type. It follows from the type of the field, except where an int needs 64 bits."""
     empty: bool = True
+    """Whether a text may be empty."""
 
 
 KNOWN, OUTCOME, PROVENANCE = Role.KNOWN, Role.OUTCOME, Role.PROVENANCE
@@ -164,73 +150,58 @@ class Paper:
     'disruptive'
     """
 
-    openalex_id: Annotated[
-        str, Column(PROVENANCE, "string", 'Such as "W2100837269"; any text that is not empty.', empty=False)
-    ]
-    title: Annotated[str, Column(KNOWN, "string", "Never empty.", empty=False)]
-    abstract: Annotated[str, Column(KNOWN, "string", 'Plain text, or "".')] = ""
-    publication_year: Annotated[int, Column(KNOWN, "int32", "Year of publication.", FIRST_YEAR, LAST_YEAR)] = 2000
-    cited_by_count: Annotated[int, Column(OUTCOME, "int64", "Citations up to the day of the source's record.", 0)] = 0
-    cd_index: Annotated[float | None, Column(OUTCOME, "float64", "CD index; None where undefined.", -1, 1)] = None
+    openalex_id: Annotated[str, Column(PROVENANCE, 'Such as "W2100837269"; any text that is not empty.', empty=False)]
+    title: Annotated[str, Column(KNOWN, "Never empty.", empty=False)]
+    abstract: Annotated[str, Column(KNOWN, 'Plain text, or "".')] = ""
+    publication_year: Annotated[int, Column(KNOWN, "Year of publication.", FIRST_YEAR, LAST_YEAR)] = 2000
+    cited_by_count: Annotated[
+        int, Column(OUTCOME, "Citations up to the day of the source's record.", 0, stored="int64")
+    ] = 0
+    cd_index: Annotated[float | None, Column(OUTCOME, "CD index; None where undefined.", -1, 1)] = None
     novelty_score: Annotated[
         float | None,
-        Column(OUTCOME, "float64", "Share of the papers of its year whose venue pairs are less atypical (z10).", 0, 1),
+        Column(OUTCOME, "Share of the papers of its year whose venue pairs are less atypical (z10).", 0, 1),
     ] = None
     conventionality_score: Annotated[
-        float | None,
-        Column(OUTCOME, "float64", "Share of the papers of its year whose median venue pair is rarer.", 0, 1),
+        float | None, Column(OUTCOME, "Share of the papers of its year whose median venue pair is rarer.", 0, 1)
     ] = None
     disruption_label: Annotated[
-        DisruptionLabel | None,
-        Column(OUTCOME, "string", "Follows from `cd_index` when not given, except under ``quantile``."),
+        DisruptionLabel | None, Column(OUTCOME, "Follows from `cd_index` when not given, except under ``quantile``.")
     ] = None
     novelty_label: Annotated[
-        NoveltyLabel | None,
-        Column(OUTCOME, "string", "Follows from the two scores when not given, except under ``uzzi``."),
+        NoveltyLabel | None, Column(OUTCOME, "Follows from the two scores when not given, except under ``uzzi``.")
     ] = None
     novelty_withheld: Annotated[
-        bool,
-        Column(OUTCOME, "bool", "Whether the novelty label changes within the sampling error, so that none is given."),
+        bool, Column(OUTCOME, "Whether the novelty label changes within the sampling error, so that none is given.")
     ] = False
-    primary_field: Annotated[str, Column(KNOWN, "string", "Field of research as the source assigns it.")] = ""
-    label_scheme: Annotated[LabelScheme, Column(PROVENANCE, "string", "How the labels are cut.")] = "threshold"
-    doi: Annotated[str, Column(PROVENANCE, "string", "DOI without the resolver's address.")] = ""
-    publication_date: Annotated[
-        str, Column(KNOWN, "string", "YYYY-MM-DD; 1 January may mean that the day is unknown.")
-    ] = ""
-    venue: Annotated[str, Column(KNOWN, "string", "Journal, conference or repository of the source's record.")] = ""
-    authors_count: Annotated[int, Column(KNOWN, "int32", "Authors of the source's record.", 0)] = 0
+    primary_field: Annotated[str, Column(KNOWN, "Field of research as the source assigns it.")] = ""
+    label_scheme: Annotated[LabelScheme, Column(PROVENANCE, "How the labels are cut.")] = "threshold"
+    doi: Annotated[str, Column(PROVENANCE, "DOI without the resolver's address.")] = ""
+    publication_date: Annotated[str, Column(KNOWN, "YYYY-MM-DD; 1 January may mean that the day is unknown.")] = ""
+    venue: Annotated[str, Column(KNOWN, "Journal, conference or repository of the source's record.")] = ""
+    authors_count: Annotated[int, Column(KNOWN, "Authors of the source's record.", 0)] = 0
     reference_count: Annotated[
-        int, Column(OUTCOME, "int32", "References in the data; they can be those of a later version of the record.", 0)
+        int, Column(OUTCOME, "References in the data; they can be those of a later version of the record.", 0)
     ] = 0
     reference_titles: Annotated[
-        tuple[str, ...],
-        Column(KNOWN, "list<string>", "Titles of references in the data that certainly appeared before the paper."),
+        tuple[str, ...], Column(KNOWN, "Titles of references in the data that certainly appeared before the paper.")
     ] = ()
     cd_window: Annotated[
-        int | None, Column(PROVENANCE, "int32", "Years after publication whose citations count; None for no end.", 1)
+        int | None, Column(PROVENANCE, "Years after publication whose citations count; None for no end.", 1)
     ] = 5
-    cd_threshold: Annotated[float, Column(PROVENANCE, "float64", "Cut of the scheme ``threshold``.", 0, 1)] = (
-        DISRUPTION_THRESHOLD
+    cd_threshold: Annotated[float, Column(PROVENANCE, "Cut of the scheme ``threshold``.", 0, 1)] = DISRUPTION_THRESHOLD
+    n_i: Annotated[int | None, Column(OUTCOME, "Later papers that cite the paper only.", 0, stored="int64")] = None
+    n_j: Annotated[int | None, Column(OUTCOME, "Later papers that cite it and its references.", 0, stored="int64")] = (
+        None
     )
-    n_i: Annotated[int | None, Column(OUTCOME, "int64", "Later papers that cite the paper only.", 0)] = None
-    n_j: Annotated[int | None, Column(OUTCOME, "int64", "Later papers that cite it and its references.", 0)] = None
-    n_k: Annotated[int | None, Column(OUTCOME, "int64", "Later papers that cite its references only.", 0)] = None
+    n_k: Annotated[int | None, Column(OUTCOME, "Later papers that cite its references only.", 0, stored="int64")] = None
     citation_percentile: Annotated[
         float | None,
-        Column(
-            OUTCOME,
-            "float64",
-            "Share of its field and year, itself included, cited less often in `cd_window` years.",
-            0,
-            1,
-        ),
+        Column(OUTCOME, "Share of its field and year, itself included, cited less often in `cd_window` years.", 0, 1),
     ] = None
     hit_share: Annotated[
         float | None,
-        Column(
-            PROVENANCE, "float64", "Share of hits among the training papers of its dataset; prompts state it.", 0, 1
-        ),
+        Column(PROVENANCE, "Share of hits among the training papers of its dataset; prompts state it.", 0, 1),
     ] = None
 
     def __post_init__(self) -> None:
@@ -279,52 +250,54 @@ class Paper:
         return cls(**{name: value for name, value in row.items() if name in COLUMNS})
 
 
-def _columns() -> tuple[dict[str, Column], dict[str, tuple[Callable[[Any], bool], str]]]:
-    """`COLUMNS`, and of every field which values it may have: as a test, and in words."""
-    hints = get_type_hints(Paper, include_extras=True)
-    declared = {field.name: get_args(hints[field.name]) for field in dataclasses.fields(Paper)}
-    columns = {name: column for name, (_, column) in declared.items()}
-    return columns, {name: _rule(kind, column) for name, (kind, column) in declared.items()}
+_STORED = {str: "string", bool: "bool", int: "int32", float: "float64", tuple: "list<string>", Literal: "string"}
 
 
-def _rule(kind: Any, column: Column) -> tuple[Callable[[Any], bool], str]:
-    optional = NoneType in get_args(kind)
-    kind = get_args(kind)[0] if optional else kind
+def _column(hint: Any, column: Column) -> tuple[Column, Callable[[Any], bool], str]:
+    """A field's `Column` with the type that it is stored as, and which values it may have: as a test, and in words."""
+    optional = NoneType in get_args(hint)
+    hint = get_args(hint)[0] if optional else hint
+    kind = get_origin(hint) or hint
     or_none = " or None" if optional else ""
-    if get_origin(kind) is Literal:
-        choices = (*get_args(kind), None) if optional else get_args(kind)
-        return lambda value: value in choices, f"one of {', '.join(get_args(kind))}{or_none}"
+    column = replace(column, stored=column.stored or _STORED[kind])
+    if kind is Literal:
+        choices = get_args(hint)
+        return (
+            column,
+            lambda value: value in choices or (optional and value is None),
+            f"one of {', '.join(choices)}{or_none}",
+        )
     if kind in (int, float):
         types = (int,) if kind is int else (float, int)
         low = -math.inf if column.low is None else column.low
         high = math.inf if column.high is None else column.high
         span = f"of at least {low:g}" if column.high is None else f"in [{low:g}, {high:g}]"
-        return (
+
+        def is_allowed(value: Any) -> bool:
+            if value is None:
+                return optional
             # NaN lies in no range.
-            lambda value: (
-                (isinstance(value, types) and not isinstance(value, bool) and low <= value <= high)
-                or (optional and value is None)
-            ),
-            f"{'an int' if kind is int else 'a number'} {span}{or_none}",
-        )
+            return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
+
+        return column, is_allowed, f"{'an int' if kind is int else 'a number'} {span}{or_none}"
     if kind is str and not column.empty:
-        return lambda value: isinstance(value, str) and bool(value.strip()), "a non-empty string"
+        return column, lambda value: isinstance(value, str) and bool(value.strip()), "a non-empty string"
     names = {str: "a string", bool: "True or False", tuple: "a tuple of strings"}
-    kind = get_origin(kind) or kind
-    return lambda value: isinstance(value, kind), names[kind]
+    return column, lambda value: isinstance(value, kind), names[kind]
 
 
-COLUMNS, _RULES = _columns()
+_HINTS = get_type_hints(Paper, include_extras=True)
+_COLUMNS = {declared.name: _column(*get_args(_HINTS[declared.name])) for declared in fields(Paper)}
+COLUMNS = {name: column for name, (column, *_) in _COLUMNS.items()}
 """Name of every field of `Paper` -> its `Column`, in order."""
+_RULES = {name: rule for name, (_, *rule) in _COLUMNS.items()}
 
 
 def _parameters() -> str:
     """The parameters of `Paper`, for its docstring."""
-    indent = " " * 8
-    lines = [
-        f"    {name} : {_RULES[name][1]}\n{fill(column.meaning, 110, initial_indent=indent, subsequent_indent=indent)}"
-        for name, column in COLUMNS.items()
-    ]
+    lines = []
+    for name, column in COLUMNS.items():
+        lines += [f"    {name} : {_RULES[name][1]}", indent(fill(column.meaning, 102), " " * 8)]
     return "\n".join(lines).lstrip()
 
 

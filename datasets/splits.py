@@ -7,6 +7,7 @@ from datetime import date
 
 import numpy as np
 
+from .errors import BadInput
 from .publication_dates import known_day
 
 SPLITS = ("train", "validation", "test")
@@ -18,9 +19,9 @@ CUTOFF_VIEWS = ("test_pre_cutoff", "test_post_cutoff")
 class SplitYears:
     """Publication years of the three splits, all inclusive.
 
-    Training ends at `train_to`, validation runs from the year after to `validation_to`, the test set from
-    `test_from` to `test_to`. Papers between `validation_to` and `test_from` are left out: their labels were still
-    being made when the first test papers appeared.
+    Training ends at `train_to`, validation runs from the year after to `validation_to`, the test set from `test_from`
+    to `test_to`. Papers in between are left out: their labels were still being made when the first test papers
+    appeared.
     """
 
     train_to: int
@@ -43,6 +44,61 @@ class SplitYears:
             return "validation"
         return "test" if self.test_from <= year <= self.test_to else None
 
+    def members(self, years: np.ndarray) -> dict[str, np.ndarray]:
+        """Positions, ascending, of the papers of each split among those of `years`; `BadInput` if a split is empty."""
+        distinct, year = np.unique(years, return_inverse=True)
+        split = np.array([self.of(value) or "" for value in distinct.tolist()])[year]
+        chosen = {name: np.flatnonzero(split == name) for name in SPLITS}
+        for name in SPLITS:
+            if not chosen[name].size:
+                raise BadInput(f"the {name} split is empty with {self}; choose other split years")
+        return chosen
+
+
+class NoRoomForSplit(BadInput):
+    """The years of the labelled papers do not allow the kind of split that was asked for."""
+
+
+def split_years_for(years: np.ndarray, kind: str, window: int, fixed: SplitYears | None, closed_by: int) -> SplitYears:
+    """The split years that were asked for, checked, or chosen ones.
+
+    Parameters
+    ----------
+    years : int (M,)
+        Publication years of the labelled papers.
+    kind : "closed" | "publication"
+        See `closed_split_years` and `publication_split_years`.
+    window : int >= 1
+        Years that labels look ahead.
+    fixed : SplitYears or None
+        What was asked for.
+    closed_by : int
+        Last year that the data covers completely, for the message of the error.
+
+    Raises
+    ------
+    BadInput
+        Fixed years that are not closed; `NoRoomForSplit` where none can be chosen.
+    """
+    if kind not in ("closed", "publication"):
+        raise ValueError(f"split must be closed or publication, got {kind!r}")
+    if fixed is not None:
+        closes = fixed.validation_to + window
+        if kind == "closed" and closes >= fixed.test_from:
+            raise BadInput(
+                f"label windows of {window} years from {fixed.validation_to} close in {closes}, but test papers appear "
+                f"from {fixed.test_from}; start the test later, shorten --window, or accept it with --split publication"
+            )
+        return fixed
+    chosen = closed_split_years(years, window) if kind == "closed" else publication_split_years(years)
+    if chosen is None:
+        raise NoRoomForSplit(
+            f"labelled papers of {years.min()}-{years.max()} (windows of {window} years, data complete to {closed_by}) "
+            f"leave no room for a {kind} split; shorten --window, or use --split publication, which lets training "
+            "labels see the years of the test papers and says so in the card"
+        )
+    return chosen
+
 
 def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25) -> SplitYears | None:
     """Split years such that every training and validation window has closed when the first test paper appears.
@@ -52,16 +108,7 @@ def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25)
     test set closest to `test_share` of all papers in the three splits; the last fifth of the papers before the gap, in
     whole years, is the validation set.
 
-    Parameters
-    ----------
-    years : int (M,)
-        Publication years of the eligible papers.
-    window : int >= 1
-    test_share : float in (0, 1)
-
-    Returns
-    -------
-    SplitYears, or None where the years leave no room for a gap of `window` years.
+    None where the years leave no room for a gap of `window` years. Parameters are those of `split_years_for`.
 
     Examples
     --------
@@ -88,7 +135,7 @@ def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25)
 def publication_split_years(years: np.ndarray, test_share: float = 0.25) -> SplitYears | None:
     """Split years by publication date only, with no gap: training labels use citations made after test papers appeared.
 
-    Such a split keeps more papers and is what much published work does. The card says so.
+    Such a split keeps more papers and is what much published work does. None where there are fewer than three years.
     """
     distinct = np.unique(years)
     if len(distinct) < 3:
@@ -124,11 +171,6 @@ def is_post_cutoff(publication_date: str, publication_year: int, cutoff: date) -
 
 def balanced(labels: np.ndarray, seed: int) -> np.ndarray:
     """Positions of a random subset in which every label is as common as the rarest, in ascending order.
-
-    Parameters
-    ----------
-    labels : str (M,)
-    seed : int
 
     Examples
     --------

@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,6 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
 
     Parameters
     ----------
-    folder : Path
     sample : int
         Papers whose counts are computed again with sets; all, if there are fewer.
     seed : int
@@ -157,16 +156,16 @@ def _labels_follow(card: Row, rows: list[Row]) -> Check:
 
 def _split_rules(card: Row, rows_of: dict[str, list[Row]]) -> Check:
     split, window = card["split"], card["labels"]["window"]
-    years = SplitYears(*(split[name] for name in ("train_to", "validation_to", "test_from", "test_to")))
+    years = SplitYears(*(split[part.name] for part in fields(SplitYears)))
+    rows = [row for split_rows in rows_of.values() for row in split_rows]
     wrong = [
         f"{row['openalex_id']} of {row['publication_year']} is in {name}"
-        for name, rows in rows_of.items()
-        for row in rows
+        for name, split_rows in rows_of.items()
+        for row in split_rows
         if years.of(row["publication_year"]) != name
     ]
     if split["kind"] == "closed" and years.validation_to + window >= years.test_from:
         wrong.append(f"label windows reach {years.validation_to + window}, test papers start in {years.test_from}")
-    rows = [row for split_rows in rows_of.values() for row in split_rows]
     repeated = len(rows) - len({row["openalex_id"] for row in rows})
     if repeated:
         wrong.append(f"{repeated} papers share an id with another")
@@ -224,45 +223,30 @@ def _recounted(graph: CitationGraph, card: Row, rows: list[Row]) -> Check:
 
     def again(node: int) -> Row:
         n_i, n_j, n_k = recount(graph, node, card["labels"]["window"])
-        return {
-            "n_i": n_i,
-            "n_j": n_j,
-            "n_k": n_k,
-            "cd_index": (n_i - n_j) / (n_i + n_j + n_k) if n_i + n_j + n_k else np.nan,
-            "reference_count": len(graph.references(node)),
-            "publication_year": int(graph.years[node]),
-        }
+        cd = (n_i - n_j) / (n_i + n_j + n_k) if n_i + n_j + n_k else np.nan
+        references, year = len(graph.references(node)), int(graph.years[node])
+        counts = {"n_i": n_i, "n_j": n_j, "n_k": n_k, "cd_index": cd}
+        return {**counts, "reference_count": references, "publication_year": year}
 
-    nodes = _nodes(graph, rows)
-    wrong = [f"{row['openalex_id']} is not in the graph" for row, node in zip(rows, nodes, strict=True) if node < 0]
-    wrong += _differences((row, again(node)) for row, node in zip(rows, nodes, strict=True) if node >= 0)
+    pairs = list(zip(rows, _nodes(graph, rows).tolist(), strict=True))
+    wrong = [f"{row['openalex_id']} is not in the graph" for row, node in pairs if node < 0]
+    wrong += _differences((row, again(node)) for row, node in pairs if node >= 0)
     return Check("labels from the graph", f"a sample of {len(rows):,} papers, counted again", wrong)
 
 
 def _from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows: list[Row]) -> list[Check]:
     """Cuts, disruption labels, fields and citation percentiles of all papers, from the graph."""
-    rules, fields = _rules(card), papers["field"].cast(pa.string()).to_numpy(zero_copy_only=False).astype(str)
-    labels = graph_labels(graph, rules, fields, excluded=[("excluded", papers["excluded"].to_numpy())])
-    pairs = [(row, node) for row, node in zip(rows, _nodes(graph, rows), strict=True) if node >= 0]
-    wrong_labels = _differences(
-        (
-            row,
-            {
-                "primary_field": fields[node],
-                "disruption_label": labels.disruption[node] if labels.eligible[node] else None,
-            },
-        )
-        for row, node in pairs
-    )
-    # A dataset of neighbourhoods has no papers to compare citation counts with.
-    percentiles = (
-        labels.percentiles if "hits" in card and labels.percentiles is not None else np.full(fields.size, np.nan)
-    )
-    wrong_percentiles = _differences((row, {"citation_percentile": float(percentiles[node])}) for row, node in pairs)
+    rules, names = _rules(card), papers["field"].cast(pa.string()).to_numpy(zero_copy_only=False).astype(str)
+    labels = graph_labels(graph, rules, names, excluded=[("excluded", papers["excluded"].to_numpy())])
+    disruption = np.where(labels.eligible, labels.disruption.astype(object), None)
+    percentiles = labels.percentiles
+    if percentiles is None or "hits" not in card:  # neighbourhoods are no field to compare citation counts with
+        percentiles = np.full(names.size, np.nan)
+    columns = {"primary_field": names, "disruption_label": disruption}
     return [
-        *_cuts(card, tertile_cuts(labels.cd, fields, graph.years, rules.min_group, among=labels.eligible)),
-        Check("disruption labels from the graph", f"{len(rows):,} papers, eligibility and fields too", wrong_labels),
-        Check("citation percentiles from the graph", f"{len(rows):,} papers", wrong_percentiles),
+        *_cuts(card, tertile_cuts(labels.cd, names, graph.years, rules.min_group, among=labels.eligible)),
+        _columns("disruption labels from the graph", ", eligibility and fields too", graph, rows, columns),
+        _columns("citation percentiles from the graph", "", graph, rows, {"citation_percentile": percentiles}),
     ]
 
 
@@ -272,33 +256,37 @@ def _novelty_from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows:
     if novelty is None:
         return []
     venues = checked_venues(graph, papers["venue"].to_numpy())
-    pairs = [(row, node) for row, node in zip(rows, _nodes(graph, rows), strict=True) if node >= 0]
     drawn = (novelty["null"], novelty["samples"], novelty["seed"])
-    years = np.unique(graph.years[[node for _, node in pairs]]).tolist()
+    nodes = _nodes(graph, rows)
+    years = np.unique(graph.years[nodes[nodes >= 0]]).tolist()
     papers_of = ((year, np.flatnonzero(graph.years == year)) for year in years)
     result = Atypicality.of_years(
         graph.n_papers, [(of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in papers_of]
     )
     scores = NoveltyScores.of(result, graph.years)
+    columns = {
+        "novelty_score": scores.novelty,
+        "conventionality_score": scores.conventionality,
+        "novelty_label": np.where(scores.labels == "", None, scores.labels.astype(object)),
+        "novelty_withheld": scores.withheld,
+    }
+    check = _columns("novelty from the graph", "", graph, rows, columns)
     stated = {row[0]: tuple(row) for row in novelty["agreement"]}
     wrong = [
         f"halves of the null networks agree by {row} (year, papers, z10, z_median), the card says {stated.get(row[0])}"
         for row in half_sample_agreement(result, graph.years)
         if row != stated.get(row[0])
     ]
-    wrong += _differences(
-        (
-            row,
-            {
-                "novelty_score": float(scores.novelty[node]),
-                "conventionality_score": float(scores.conventionality[node]),
-                "novelty_label": scores.labels[node] or None,
-                "novelty_withheld": bool(scores.withheld[node]),
-            },
-        )
-        for row, node in pairs
-    )
-    return [Check("novelty from the graph", f"{len(rows):,} papers", wrong)]
+    return [Check(check.name, check.looked_at, wrong + check.wrong)]
+
+
+def _columns(name: str, besides: str, graph: CitationGraph, rows: list[Row], columns: dict[str, np.ndarray]) -> Check:
+    """The rows hold what was computed again for all papers of the graph."""
+    nodes = _nodes(graph, rows)
+    present = [row for row, node in zip(rows, nodes, strict=True) if node >= 0]
+    again = zip(*(values[nodes[nodes >= 0]].tolist() for values in columns.values()), strict=True)
+    pairs = [(row, dict(zip(columns, values, strict=True))) for row, values in zip(present, again, strict=True)]
+    return Check(name, f"{len(rows):,} papers{besides}", _differences(pairs))
 
 
 def _from_published(folder: Path, card: Row, rows: list[Row]) -> list[Check]:
@@ -308,14 +296,12 @@ def _from_published(folder: Path, card: Row, rows: list[Row]) -> list[Check]:
         scores, cuts = recomputed_scores(folder, [row["openalex_id"] for row in rows], _rules(card))
     except (OSError, KeyError, pa.ArrowInvalid) as error:
         return [Check(name, "published.parquet", [f"cannot be read: {error}"])]
+    if "novelty" not in card:
+        for again in scores.values():
+            for column in ("novelty_score", "conventionality_score", "novelty_label"):
+                del again[column]
     wrong = [f"{row['openalex_id']} is not published" for row in rows if row["openalex_id"] not in scores]
-    # The novelty columns are checked only where the dataset was asked to have them.
-    skipped = () if "novelty" in card else ("novelty_score", "conventionality_score", "novelty_label")
-    wrong += _differences(
-        (row, {key: value for key, value in scores[row["openalex_id"]].items() if key not in skipped})
-        for row in rows
-        if row["openalex_id"] in scores
-    )
+    wrong += _differences((row, scores[row["openalex_id"]]) for row in rows if row["openalex_id"] in scores)
     return [*_cuts(card, cuts), Check(name, f"{len(rows):,} papers", wrong)]
 
 
@@ -337,13 +323,13 @@ def _cuts_of(card: Row) -> Cuts:
 
 
 def _rules(card: Row) -> LabelRules:
-    return LabelRules(**{name: card["labels"][name] for name in LabelRules.__dataclass_fields__})
+    return LabelRules(**{part.name: card["labels"][part.name] for part in fields(LabelRules)})
 
 
-def _nodes(graph: CitationGraph, rows: list[Row]) -> list[int]:
+def _nodes(graph: CitationGraph, rows: list[Row]) -> np.ndarray:
     """Positions of papers in the graph, -1 where they are not in it."""
     numbers = np.array([int(row["openalex_id"][1:]) for row in rows], np.int64)
-    return positions_of(numbers, np.asarray(graph.node_ids)).tolist()
+    return positions_of(numbers, np.asarray(graph.node_ids))
 
 
 def _differences(pairs: Iterable[tuple[Row, Row]]) -> list[str]:

@@ -15,34 +15,25 @@ from ..paper import DISRUPTION_THRESHOLD
 
 @dataclass(frozen=True)
 class LabelRules:
-    """What makes a paper eligible for a disruption label, and how the label is cut.
-
-    Parameters
-    ----------
-    scheme : "threshold" | "quantile"
-        See `disruption_labels`.
-    threshold : float in [0, 1)
-    window : int >= 1
-        Years after publication whose citations count, for every label that looks ahead: disruption, citation
-        percentile and hit. So the windows of all labels of a paper close in the same year.
-    min_references, min_citations : int
-        References in the data, and citations inside the window, that a paper needs.
-    last_complete_year : int or None
-        A window must have closed by the end of it. None: `last_complete_year` of the data.
-    min_group : int
-        Under ``quantile``: papers that a field and year needs before its tertiles mean anything.
-    language : str or None
-        Keep papers of this language, or of none stated. None keeps all.
-    """
+    """What makes a paper eligible for a disruption label, and how the label is cut."""
 
     scheme: str = "threshold"
+    """``threshold`` or ``quantile``, see `disruption_labels`."""
     threshold: float = DISRUPTION_THRESHOLD
+    """In [0, 1)."""
     window: int = 5
+    """Years after publication, 1 or more, whose citations count, for every label that looks ahead: disruption, citation
+    percentile and hit. So the windows of all labels of a paper close in the same year."""
     min_references: int = 5
+    """References in the data that a paper needs."""
     min_citations: int = 5
+    """Citations inside the window that a paper needs."""
     last_complete_year: int | None = None
+    """A window must have closed by the end of it. None: `last_complete_year` of the data."""
     min_group: int = 15
+    """Under ``quantile``: papers, 3 or more, that a field and year needs before its tertiles mean anything."""
     language: str | None = "en"
+    """Keep papers of this language, or of none stated. None keeps all."""
 
     def __post_init__(self) -> None:
         if self.scheme not in ("threshold", "quantile"):
@@ -94,23 +85,11 @@ def content_checks(works: WorksTable, rules: LabelRules) -> list[tuple[str, np.n
 
 
 def number_checks(
-    years: np.ndarray,
-    references: np.ndarray,
-    citations: np.ndarray,
-    cd: np.ndarray,
-    rules: LabelRules,
-    closed_by: int,
+    years: np.ndarray, references: np.ndarray, citations: np.ndarray, cd: np.ndarray, rules: LabelRules, closed_by: int
 ) -> list[tuple[str, np.ndarray]]:
     """The rules of eligibility about a work's place in the citation graph: ``(reason, bool (N,): who fails)``.
 
-    Parameters
-    ----------
-    years, references, citations : int (N,)
-        Publication years, references in the data, citations inside the window (n_i + n_j).
-    cd : float64 (N,), NaN where undefined
-    rules : LabelRules
-    closed_by : int
-        The last complete year. A window that ends with it is closed.
+    `citations` are those inside the window (n_i + n_j); a window that ends with the year `closed_by` is closed.
     """
     return [
         ("window_not_closed", years + rules.window > closed_by),

@@ -23,7 +23,7 @@ from ..novelty.atypicality import Atypicality, atypicality_of_year, checked_requ
 RETRIES = 10
 
 
-def ray_module() -> ModuleType:
+def _ray() -> ModuleType:
     """The `ray` package, connected to a cluster; raises `ImportError` where it is not installed."""
     try:
         ray = import_module("ray")  # as a text, because type checkers take this file for it
@@ -37,28 +37,17 @@ def ray_module() -> ModuleType:
 def ray_disruption_counts(
     directory: str | Path, window: int | None = 5, *, chunk: int = 64 * CHUNK
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`disruption_counts` of a saved graph, on Ray, with the same result to the last bit.
+    """`disruption_counts` of a saved graph, on Ray, with the same result to the last bit, `chunk` papers a task.
 
-    Parameters
-    ----------
-    directory : path
-        Where `CitationGraph.save` or `build_graph` put the graph; every worker must see it.
-    window : int or None
-    chunk : int
-        Focal papers a task.
-
-    Raises
-    ------
-    ImportError
-        Without Ray.
+    Every worker must see the folder. Raises `ImportError` without Ray.
     """
     window = checked_window(window)
     graph = CitationGraph.load(directory)
     require_papers(graph)
     path = str(Path(directory).resolve())
-    lows = range(0, graph.n_papers, chunk)
     counts = np.zeros((3, graph.n_papers), np.int64)
-    for papers, values in _each(_count_task, [(path, window, low, min(low + chunk, graph.n_papers)) for low in lows]):
+    tasks = [(path, window, low, low + chunk) for low in range(0, graph.n_papers, chunk)]
+    for papers, values in _each(_count_task, tasks):
         counts[:, papers] = values
     return counts[0], counts[1], counts[2]
 
@@ -69,15 +58,14 @@ def ray_atypicality(
     """`atypicality` of a saved graph, on Ray, one task a citing year, with the same result to the last bit."""
     graph = CitationGraph.load(directory)
     array, samples, years = checked_request(graph, venues, null, samples, seed)
-    shared = ray_module().put(array)
-    path = str(Path(directory).resolve())
+    path, shared = str(Path(directory).resolve()), _ray().put(array)
     tasks = [(path, shared, year, papers, null, samples, seed) for year, papers in years]
     return Atypicality.of_years(graph.n_papers, _each(_atypicality_task, tasks))
 
 
 def _each(function: Any, tasks: list[tuple[Any, ...]]):
     """Results of ``function(*task)`` as they finish; Ray runs the task of a lost worker again."""
-    ray = ray_module()
+    ray = _ray()
     remote = ray.remote(max_retries=RETRIES)(function)
     pending = [remote.remote(*task) for task in tasks]
     while pending:
