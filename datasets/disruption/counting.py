@@ -24,30 +24,19 @@ LINE = 16  # int32 entries that are fetched from memory together
 
 
 class Walk(NamedTuple):
-    """What every counting kernel reads. Inner kernels take single arrays: a whole `Walk` costs them 75 ns a call.
-
-    Parameters
-    ----------
-    years : int16 array (N,)
-    ref_indptr, cit_indptr : int64 arrays (N + 1,)
-    ref_indices : int32 array (E,)
-    citers : int32 array (E,)
-        `CitationGraph.cit_indices` renumbered by year; ascending within each row.
-    starts : int64 array
-        First number of each year, from `first_year` to one after the last.
-    first_year : int
-    window : int
-        -1 for none.
-    """
+    """What every counting kernel reads. Inner kernels take single arrays: a whole `Walk` costs them 75 ns a call."""
 
     years: np.ndarray
     ref_indptr: np.ndarray
     ref_indices: np.ndarray
     cit_indptr: np.ndarray
     citers: np.ndarray
+    """`CitationGraph.cit_indices` renumbered by year, int32 (E,); ascending within each row."""
     starts: np.ndarray
+    """First number of each year, int64, from `first_year` to one after the last."""
     first_year: int
     window: int
+    """-1 for none."""
 
 
 class YearRanks:
@@ -91,14 +80,8 @@ class YearRanks:
     def new_scratch(self, window: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What a counting kernel writes to, for one thread and any number of calls.
 
-        Returns
-        -------
-        stamp : uint8 or uint16 array (N,)
-            Marks of the papers of a window, see `next_mark`.
-        state : int64 array (2,)
-            What `next_mark` keeps.
-        hint : int32 array (N,)
-            Where in the citers of each paper the last search ended, see `search`. Results do not depend on it.
+        These are marks of the papers of a window, uint8 or uint16 (N,), with the state of `next_mark`, int64 (2,); and
+        where in the citers of each paper the last `search` ended, int32 (N,), on which results do not depend.
         """
         last = self._starts.size - 1
         ends = np.minimum(np.arange(last + 1) + (last if window is None else window), last)

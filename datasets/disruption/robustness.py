@@ -1,4 +1,7 @@
-"""How much of a CD index is the paper, and how much its reference count, its era, chance and missing data?"""
+"""How much of a CD index is the paper, and how much its reference count, its era, chance and missing data?
+
+Parameters and errors that are not stated are those of `disruption_counts`. Results are float64 arrays (N,).
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,14 @@ REFERENCE_BINS = (0, 1, 5, 10, 20, 40, 80)
 
 
 class RewiredCD(NamedTuple):
-    """CD index against rewired graphs: float64 arrays (N,).
-
-    Parameters
-    ----------
-    z : array
-        (CD - mean) / sd; NaN where CD is undefined, or where sd is 0 or rests on fewer than 2 graphs.
-    mean, sd : array
-        Over the rewired graphs in which CD is defined; sd with ddof 0.
-    """
+    """CD index against rewired graphs."""
 
     z: np.ndarray
+    """(CD - mean) / sd; NaN where CD is undefined, or where sd is 0 or rests on fewer than 2 graphs."""
     mean: np.ndarray
+    """Over the rewired graphs in which CD is defined."""
     sd: np.ndarray
+    """Over the same graphs, ddof 0."""
 
 
 def cd_percentile(
@@ -40,18 +38,8 @@ def cd_percentile(
     Comparing like with like takes out what reference counts and years do to CD: papers with few references are
     "disruptive" by construction, and reference lists have grown.
 
-    Parameters
-    ----------
-    cd : float array-like (N,)
-        From `cd_index`.
-    fields, years : array-like (N,)
-    reference_counts : int array-like (N,)
-        Compared in bins that start at the numbers of `REFERENCE_BINS`.
-
-    Returns
-    -------
-    float64 array (N,)
-        See `group_percentile`.
+    Reference counts are compared in bins that start at the numbers of `REFERENCE_BINS`; the result is that of
+    `group_percentile`.
 
     Examples
     --------
@@ -75,17 +63,7 @@ def rewired_cd(
     Pairs of citations with the same citing and the same cited year exchange their cited papers, so every paper keeps
     how many papers of each year it cites, and how many of each year cite it.
 
-    Parameters
-    ----------
-    graph, window, threads
-        As in `disruption_counts`.
-    samples : int >= 2
-    seed : int
-
-    Raises
-    ------
-    ValueError
-        Fewer than 2 samples, and as in `disruption_counts`.
+    There are `samples` rewired graphs, at least 2.
 
     Examples
     --------
@@ -144,8 +122,8 @@ def cd_interval(
 
     Parameters
     ----------
-    counts : (n_i, n_j, n_k)
-        From `disruption_counts`; arrays (N,).
+    counts : n_i, n_j, n_k
+        From `disruption_counts`.
     level : float in (0, 1)
     samples : int >= 1
     seed : int
@@ -153,13 +131,8 @@ def cd_interval(
 
     Returns
     -------
-    low, high : float64 arrays (N,)
+    low, high
         NaN where CD is undefined.
-
-    Raises
-    ------
-    ValueError
-        A level outside (0, 1), or fewer than 1 samples.
 
     Examples
     --------
@@ -188,18 +161,12 @@ def cd_interval(
 
 
 def coverage(graph: CitationGraph, reference_counts: npt.ArrayLike) -> np.ndarray:
-    """Share of a paper's references that are in the graph.
+    """Share of a paper's references that are in the graph: in [0, 1], NaN for a paper without references.
 
     Parameters
     ----------
-    graph : CitationGraph
     reference_counts : int array-like (N,)
         References that each paper has in truth (OpenAlex: ``referenced_works_count``).
-
-    Returns
-    -------
-    float64 array (N,)
-        In [0, 1]; NaN for a paper without references.
 
     Raises
     ------

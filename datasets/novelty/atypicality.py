@@ -30,7 +30,8 @@ class Atypicality(NamedTuple("_Columns", [("z10", np.ndarray), ("z_median", np.n
     Parameters
     ----------
     z10, z_median : float64 arrays (N,)
-        10th percentile and median of the z-scores of a paper's venue pairs.
+        10th percentile and median of the z-scores of a paper's venue pairs; NaN with fewer than two references of known
+        venue, or where every pair is left out.
     n_pairs : int64 array (N,)
         Pairs that these are taken over.
     n_left_out : int64 array (N,)
@@ -92,12 +93,6 @@ def atypicality(
     seed : int
     threads : int, optional
         The result does not depend on it.
-
-    Returns
-    -------
-    Atypicality
-        ``z10``, ``z_median`` (NaN with fewer than two references of known venue or where every pair was left out),
-        ``n_pairs``, ``n_left_out``; arrays (N,). ``halves`` shows how much the sampling moves the scores.
 
     Raises
     ------

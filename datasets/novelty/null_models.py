@@ -20,21 +20,16 @@ class NullSums:
     """How often each observed pair occurs in null networks, summed over groups of consecutive networks.
 
     Integers, taken from the first network's counts so that they stay small: an sd of 0 is exactly 0.
-
-    Parameters
-    ----------
-    first : int64 array (Q,)
-        Counts in the first network.
-    total, squares : int64 arrays (G, Q)
-        Sums over the networks of a group of (count - first) and of its square.
-    networks : int64 array (G,)
-        Networks of each group.
     """
 
     first: np.ndarray
+    """Counts in the first network, int64 (Q,)."""
     total: np.ndarray
+    """Sums of (count - first) over the networks of a group, int64 (G, Q)."""
     squares: np.ndarray
+    """Sums of the squares of that, int64 (G, Q)."""
     networks: np.ndarray
+    """Networks of each group, int64 (G,)."""
 
     def moments(self, groups: np.ndarray | slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
         """Mean and sd (ddof 0) over the networks of these groups; float64 arrays (Q,). No networks give an sd of 0."""

@@ -18,41 +18,29 @@ from ..jit import kernel
 
 @dataclass(frozen=True)
 class YearSlots:
-    """The references with a known venue of all papers of one citing year.
-
-    Parameters
-    ----------
-    papers : int32 array (P,)
-        Positions of the papers of that year, ascending.
-    indptr : int64 array (P + 1,)
-        Slots of paper ``papers[k]`` are ``indptr[k]:indptr[k + 1]``.
-    cited, venue, cell : int32 arrays (M,)
-        Cited paper, its venue as a number in ``0:venues.size``, and its cell, of each slot.
-    venues : int64 array (V,)
-        Their venues as `checked_venues` numbers them, ascending.
-    cells : int array (C,)
-        Cited years, ascending.
-    """
+    """The references with a known venue of all papers of one citing year."""
 
     papers: np.ndarray
+    """Positions of the papers of that year, int32 (P,), ascending."""
     indptr: np.ndarray
+    """Slots of paper ``papers[k]`` are ``indptr[k]:indptr[k + 1]``; int64 (P + 1,)."""
     cited: np.ndarray
+    """Cited paper of each slot, int32 (M,)."""
     venue: np.ndarray
+    """Its venue, int32 (M,): a position in `venues`."""
     cell: np.ndarray
+    """Its cell, int32 (M,): a position in `cells`."""
     venues: np.ndarray
+    """The venues as `checked_venues` numbers them, int64 (V,), ascending."""
     cells: np.ndarray
+    """The cited years, ascending."""
 
 
 @dataclass(frozen=True)
 class VenuePairs:
-    """How often the papers of a year cite venues ``i <= j`` together, as a sparse upper triangle.
+    """How often the papers of a year cite venues ``i <= j`` together: the upper triangle as sparse rows.
 
-    Parameters
-    ----------
-    indptr : int64 array (V + 1,)
-    columns : int32 array (Q,)
-        Ascending within a row.
-    counts : int64 array (Q,)
+    `indptr` is int64 (V + 1,), `columns` int32 (Q,), ascending within a row, and `counts` int64 (Q,).
     """
 
     indptr: np.ndarray
@@ -73,14 +61,8 @@ def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
 
     Parameters
     ----------
-    graph : CitationGraph
     venues : int array-like (N,)
-        Any integers from 0; -1 where unknown.
-
-    Returns
-    -------
-    int64 array (N,)
-        Below the number of different venues; -1 where unknown.
+        Any integers from 0; -1 where unknown, in the result (int64) too.
 
     Raises
     ------
