@@ -31,24 +31,16 @@ def one_line_for_usage_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class LazyCommand:
-    """A command that is not imported yet.
-
-    Parameters
-    ----------
-    target : str
-        ``module:attribute`` inside this package: a function, or a `typer.Typer` with commands of its own.
-    about : str
-        Its line in the list of commands. The command's own help begins with the same words.
-    panel : str or None
-        Heading in that list.
-    settings : mapping
-        Context settings, such as ``{"allow_extra_args": True}``.
-    """
+    """A command that is not imported yet."""
 
     target: str
+    """``module:attribute`` inside this package: a function, or a `typer.Typer` with commands of its own."""
     about: str
+    """Its line in the list of commands. The command's own help begins with the same words."""
     panel: str | None = None
+    """Heading in that list."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Context settings, such as ``{"allow_extra_args": True}``."""
 
     def load(self, name: str) -> Any:
         """Import the command, for the command-line parser."""

@@ -102,7 +102,7 @@ def build_dataset(
     positions, split_years = choose_papers(*eligible, described, labels.reasons, options, labels.last_complete_year)
     chosen = {name: nodes[of_split] for name, of_split in positions.items()}
     novelty = novelty_of_dataset(graph, works.column("venue_id"), options.seed) if options.novelty else None
-    computed = _computed_fields(graph, labels, novelty and novelty[0])
+    computed = _computed_fields(graph, labels, novelty and novelty.scores)
     same: dict[str, Any] = {"label_scheme": rules.scheme, "cd_window": rules.window, "cd_threshold": rules.threshold}
     # A collection of neighbourhoods does not hold the papers that a citation count would be compared with.
     if labels.percentiles is not None and options.focal is None:
@@ -117,14 +117,14 @@ def build_dataset(
         "labels": {**asdict(rules), "last_complete_year": labels.last_complete_year},
         **cuts_fact(labels.cd[nodes], fields.take(pa.array(nodes)).to_pylist(), eligible[1], rules),
         **({"hits": {"share_of_train": same["hit_share"]}} if "hit_share" in same else {}),
-        **({} if novelty is None else {"novelty": novelty[2]}),
+        **({} if novelty is None else {"novelty": novelty.facts}),
         "split": {"kind": options.split, **asdict(split_years)},
     }
 
     def save_graph(folder: Path) -> None:
         graph.save(folder / "graph")
         cannot = np.logical_or.reduce([failed for _, failed in excluded])
-        save_papers(folder / "graph", graph, fields, cannot, novelty and novelty[1])
+        save_papers(folder / "graph", graph, fields, cannot, novelty and novelty.venues)
 
     papers = {
         name: _papers(works, graph, of_split, computed, same, options.max_references)

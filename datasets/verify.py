@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -120,10 +120,9 @@ def _hash_and_counts(card: Row, rows_of: dict[str, list[Row]]) -> list[Check]:
     for name, rows in rows_of.items():
         tally.start(name)
         tally.add(rows)
-    result = tally.result()
-    wrong_hash, stated = [], card["content_hash"]
-    if result.content_hash != stated:
-        wrong_hash = [f"the papers hash to {result.content_hash}, the card says {stated}"]
+    result, wrong_hash = tally.result(), []
+    if result.content_hash != card["content_hash"]:
+        wrong_hash = [f"the papers hash to {result.content_hash}, the card says {card['content_hash']}"]
     wrong_counts = [
         f"{name} holds {share}, the card says {card['splits'].get(name)}"
         for name, share in result.splits.items()
@@ -155,8 +154,7 @@ def _labels_follow(card: Row, rows: list[Row]) -> Check:
 
 
 def _split_rules(card: Row, rows_of: dict[str, list[Row]]) -> Check:
-    split, window = card["split"], card["labels"]["window"]
-    years = SplitYears(*(split[part.name] for part in fields(SplitYears)))
+    years = SplitYears(*(card["split"][part.name] for part in fields(SplitYears)))
     rows = [row for split_rows in rows_of.values() for row in split_rows]
     wrong = [
         f"{row['openalex_id']} of {row['publication_year']} is in {name}"
@@ -164,8 +162,9 @@ def _split_rules(card: Row, rows_of: dict[str, list[Row]]) -> Check:
         for row in split_rows
         if years.of(row["publication_year"]) != name
     ]
-    if split["kind"] == "closed" and years.validation_to + window >= years.test_from:
-        wrong.append(f"label windows reach {years.validation_to + window}, test papers start in {years.test_from}")
+    closes = years.validation_to + card["labels"]["window"]
+    if card["split"]["kind"] == "closed" and closes >= years.test_from:
+        wrong.append(f"label windows reach {closes}, test papers start in {years.test_from}")
     repeated = len(rows) - len({row["openalex_id"] for row in rows})
     if repeated:
         wrong.append(f"{repeated} papers share an id with another")
@@ -224,9 +223,8 @@ def _recounted(graph: CitationGraph, card: Row, rows: list[Row]) -> Check:
     def again(node: int) -> Row:
         n_i, n_j, n_k = recount(graph, node, card["labels"]["window"])
         cd = (n_i - n_j) / (n_i + n_j + n_k) if n_i + n_j + n_k else np.nan
-        references, year = len(graph.references(node)), int(graph.years[node])
-        counts = {"n_i": n_i, "n_j": n_j, "n_k": n_k, "cd_index": cd}
-        return {**counts, "reference_count": references, "publication_year": year}
+        counts = {"n_i": n_i, "n_j": n_j, "n_k": n_k, "cd_index": cd, "reference_count": len(graph.references(node))}
+        return {**counts, "publication_year": int(graph.years[node])}
 
     pairs = list(zip(rows, _nodes(graph, rows).tolist(), strict=True))
     wrong = [f"{row['openalex_id']} is not in the graph" for row, node in pairs if node < 0]
@@ -259,10 +257,9 @@ def _novelty_from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows:
     drawn = (novelty["null"], novelty["samples"], novelty["seed"])
     nodes = _nodes(graph, rows)
     years = np.unique(graph.years[nodes[nodes >= 0]]).tolist()
-    papers_of = ((year, np.flatnonzero(graph.years == year)) for year in years)
-    result = Atypicality.of_years(
-        graph.n_papers, [(of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in papers_of]
-    )
+    papers_of = [(year, np.flatnonzero(graph.years == year)) for year in years]
+    found = ((of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in papers_of)
+    result = Atypicality.of_years(graph.n_papers, found)
     scores = NoveltyScores.of(result, graph.years)
     columns = {
         "novelty_score": scores.novelty,
@@ -270,14 +267,14 @@ def _novelty_from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows:
         "novelty_label": np.where(scores.labels == "", None, scores.labels.astype(object)),
         "novelty_withheld": scores.withheld,
     }
-    check = _columns("novelty from the graph", "", graph, rows, columns)
     stated = {row[0]: tuple(row) for row in novelty["agreement"]}
     wrong = [
         f"halves of the null networks agree by {row} (year, papers, z10, z_median), the card says {stated.get(row[0])}"
         for row in half_sample_agreement(result, graph.years)
         if row != stated.get(row[0])
     ]
-    return [Check(check.name, check.looked_at, wrong + check.wrong)]
+    check = _columns("novelty from the graph", "", graph, rows, columns)
+    return [replace(check, wrong=wrong + check.wrong)]
 
 
 def _columns(name: str, besides: str, graph: CitationGraph, rows: list[Row], columns: dict[str, np.ndarray]) -> Check:

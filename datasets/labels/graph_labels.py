@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -99,26 +99,19 @@ class NoveltyScores:
         return cls(*scores, *sampled_labels(result, years))
 
 
-def novelty_of_dataset(
-    graph: CitationGraph, venue_ids: np.ndarray, seed: int = 0
-) -> tuple[NoveltyScores, np.ndarray, dict[str, Any]] | None:
+class DatasetNovelty(NamedTuple):
+    """The novelty scores of a dataset, the venues that they follow from, and what its card says about them."""
+
+    scores: NoveltyScores
+    venues: np.ndarray
+    """int32 (N,), see `checked_venues`."""
+    facts: dict[str, Any]
+
+
+def novelty_of_dataset(graph: CitationGraph, venue_ids: np.ndarray, seed: int = 0) -> DatasetNovelty | None:
     """The novelty scores of a dataset; None where fewer than two venues are known.
 
-    Parameters
-    ----------
-    graph : CitationGraph
-    venue_ids : int (N,)
-        Any numbers from 0; -1 where unknown.
-    seed : int
-        Of the null networks.
-
-    Returns
-    -------
-    scores : NoveltyScores
-    venues : int32 (N,)
-        See `checked_venues`.
-    facts : dict
-        For the card.
+    `venue_ids` is int (N,), any numbers from 0 and -1 where unknown; `seed` is that of the null networks.
     """
     venues = checked_venues(graph, venue_ids).astype(np.int32)
     if venues.max(initial=-1) < 1:
@@ -133,7 +126,7 @@ def novelty_of_dataset(
         "withheld": int(scores.withheld.sum()),
         "agreement": half_sample_agreement(result, graph.years),
     }
-    return scores, venues, facts
+    return DatasetNovelty(scores, venues, facts)
 
 
 def save_papers(
