@@ -261,12 +261,8 @@ def _column(hint: Any, column: Column) -> tuple[Column, Callable[[Any], bool], s
     or_none = " or None" if optional else ""
     column = replace(column, stored=column.stored or _STORED[kind])
     if kind is Literal:
-        choices = get_args(hint)
-        return (
-            column,
-            lambda value: value in choices or (optional and value is None),
-            f"one of {', '.join(choices)}{or_none}",
-        )
+        choices = (*get_args(hint), None) if optional else get_args(hint)
+        return column, lambda value: value in choices, f"one of {', '.join(get_args(hint))}{or_none}"
     if kind in (int, float):
         types = (int,) if kind is int else (float, int)
         low = -math.inf if column.low is None else column.low
