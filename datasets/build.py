@@ -144,27 +144,12 @@ def choose_papers(
 ) -> tuple[dict[str, np.ndarray], SplitYears]:
     """Drop eligible papers without a label and copies of earlier papers, and split the others by time.
 
-    Parameters
-    ----------
-    ids, years, labels : arrays (N,)
-        Of the eligible papers. A label is "" where a field and year is too small for tertiles.
-    described : callable
-        DOIs, titles and publication dates (str, "" where unknown) of the papers at some positions.
-    reasons : Counter
-        Counts the papers that are left out, by reason.
-    closed_by : int
-        Last year that the data covers completely.
+    `ids`, `years` and `labels` are arrays (N,) of the eligible papers; a label is "" where a field and year is too
+    small for tertiles. ``described(positions)`` gives DOIs, titles and publication dates ("" where unknown). `reasons`
+    counts the papers that are left out. The data are complete up to the year `closed_by`.
 
-    Returns
-    -------
-    dict from split to int64 array
-        Positions of its papers, in publication order.
-    SplitYears
-
-    Raises
-    ------
-    BadInput
-        If no paper has a label, or the years leave no room for the split.
+    Returns the positions of the papers of each split, in publication order, and the years of the splits. Raises
+    `BadInput` if no paper has a label, or the years leave no room for the split.
     """
     labelled = np.flatnonzero(labels != "")
     reasons["small_field_year"] = labels.size - labelled.size

@@ -60,25 +60,12 @@ class NoRoomForSplit(BadInput):
 
 
 def split_years_for(years: np.ndarray, kind: str, window: int, fixed: SplitYears | None, closed_by: int) -> SplitYears:
-    """The split years that were asked for, checked, or chosen ones.
+    """The split years that were asked for (`fixed`), checked, or those that `kind` gives.
 
-    Parameters
-    ----------
-    years : int (M,)
-        Publication years of the labelled papers.
-    kind : "closed" | "publication"
-        See `closed_split_years` and `publication_split_years`.
-    window : int >= 1
-        Years that labels look ahead.
-    fixed : SplitYears or None
-        What was asked for.
-    closed_by : int
-        Last year that the data covers completely, for the message of the error.
-
-    Raises
-    ------
-    BadInput
-        Fixed years that are not closed; `NoRoomForSplit` where none can be chosen.
+    `years`, int (M,), are those of the labelled papers, whose labels look `window` years ahead; the data are complete
+    up to the year `closed_by`. `kind` is ``closed`` or ``publication``, see `closed_split_years` and
+    `publication_split_years`. Raises `BadInput` for fixed years that are not closed, and `NoRoomForSplit` where no
+    years can be chosen.
     """
     if kind not in ("closed", "publication"):
         raise ValueError(f"split must be closed or publication, got {kind!r}")
@@ -108,7 +95,7 @@ def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25)
     test set closest to `test_share` of all papers in the three splits; the last fifth of the papers before the gap, in
     whole years, is the validation set.
 
-    None where the years leave no room for a gap of `window` years. Parameters are those of `split_years_for`.
+    None where the years, int (M,), leave no room for a gap of `window` years.
 
     Examples
     --------

@@ -185,18 +185,9 @@ def pair_percentiles(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Percentiles (linear interpolation) of scores of the pairs over the pairs of each paper.
 
-    Parameters
-    ----------
-    scores : float64 array (R, Q)
-        R scores of each pair; NaN where a pair is left out.
-    levels : L numbers in [0, 1]
-
-    Returns
-    -------
-    percentiles : float64 array (R, L, P)
-        NaN for a paper without pairs.
-    n : int64 array (R, 2, P)
-        Pairs that these are taken over, and pairs that are left out.
+    `scores`, float64 (R, Q), are R scores of each pair, NaN where the pair is left out; `levels` are L numbers in
+    [0, 1]. Returns the percentiles, float64 (R, L, P), NaN for a paper without pairs; and how many pairs they are taken
+    over and how many are left out, int64 (R, 2, P).
     """
     percentiles = np.full((len(scores), len(levels), slots.papers.size), np.nan)
     n = np.zeros((len(scores), 2, slots.papers.size), np.int64)
