@@ -286,7 +286,7 @@ _HINTS = get_type_hints(Paper, include_extras=True)
 _COLUMNS = {declared.name: _column(*get_args(_HINTS[declared.name])) for declared in fields(Paper)}
 COLUMNS = {name: column for name, (column, *_) in _COLUMNS.items()}
 """Name of every field of `Paper` -> its `Column`, in order."""
-_RULES = {name: rule for name, (_, *rule) in _COLUMNS.items()}
+_RULES = {name: (is_allowed, allowed) for name, (_, is_allowed, allowed) in _COLUMNS.items()}
 
 
 def _parameters() -> str:

@@ -236,7 +236,8 @@ def _from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows: list[Ro
     """Cuts, disruption labels, fields and citation percentiles of all papers, from the graph."""
     rules, names = _rules(card), papers["field"].cast(pa.string()).to_numpy(zero_copy_only=False).astype(str)
     labels = graph_labels(graph, rules, names, excluded=[("excluded", papers["excluded"].to_numpy())])
-    disruption = np.where(labels.eligible, labels.disruption.astype(object), None)
+    disruption = labels.disruption.astype(object)
+    disruption[~labels.eligible] = None
     percentiles = labels.percentiles
     if percentiles is None or "hits" not in card:  # neighbourhoods are no field to compare citation counts with
         percentiles = np.full(names.size, np.nan)
@@ -261,10 +262,12 @@ def _novelty_from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows:
     found = ((of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in papers_of)
     result = Atypicality.of_years(graph.n_papers, found)
     scores = NoveltyScores.of(result, graph.years)
+    given = scores.labels.astype(object)
+    given[given == ""] = None
     columns = {
         "novelty_score": scores.novelty,
         "conventionality_score": scores.conventionality,
-        "novelty_label": np.where(scores.labels == "", None, scores.labels.astype(object)),
+        "novelty_label": given,
         "novelty_withheld": scores.withheld,
     }
     stated = {row[0]: tuple(row) for row in novelty["agreement"]}
