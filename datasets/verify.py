@@ -1,8 +1,7 @@
 """Checks of a built dataset: its hash, counts and splits, and every label and score, computed again.
 
 A dataset is compared with what lies beside its papers: the citation graph and its `PAPERS`, or the published columns.
-For a sample of papers the counts behind the CD index are also computed with plain sets, not with the kernels that made
-them.
+For a sample of papers the counts behind the CD index are also computed with plain sets, without the kernels.
 """
 
 from __future__ import annotations
@@ -257,8 +256,8 @@ def _novelty_from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows:
     venues = checked_venues(graph, papers["venue"].to_numpy())
     drawn = (novelty["null"], novelty["samples"], novelty["seed"])
     nodes = _nodes(graph, rows)
-    years = np.unique(graph.years[nodes[nodes >= 0]]).tolist()
-    papers_of = [(year, np.flatnonzero(graph.years == year)) for year in years]
+    years = np.unique(graph.years[nodes[nodes >= 0]])
+    papers_of = [(int(year), np.flatnonzero(graph.years == year)) for year in years]
     found = ((of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in papers_of)
     result = Atypicality.of_years(graph.n_papers, found)
     scores = NoveltyScores.of(result, graph.years)
