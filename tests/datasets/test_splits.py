@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.near_duplicates import later_copies, near_identical, title_words
-from scisci_gym.datasets.splits import SplitYears, balanced, closed_split_years, is_post_cutoff, publication_split_years
+from scisci_gym.datasets.splits import (
+    NoRoomForSplit,
+    SplitYears,
+    balanced,
+    closed_split_years,
+    is_post_cutoff,
+    publication_split_years,
+    split_years_for,
+)
 
 years = st.lists(st.integers(1980, 2010), min_size=1, max_size=60).map(np.array)
 
@@ -36,6 +45,35 @@ def test_publication_splits_are_in_order_and_not_empty(found):
 def test_split_years_that_are_out_of_order_are_refused():
     with pytest.raises(ValueError, match="train_to <= validation_to < test_from <= test_to"):
         SplitYears(2000, 2002, 2002, 2003)
+
+
+TWENTY_YEARS = np.repeat(np.arange(1990, 2010), 10)
+
+
+def test_fixed_years_are_taken_as_they_are_unless_a_closed_split_would_be_open():
+    fixed = SplitYears(1999, 2000, 2005, 2009)
+    assert split_years_for(TWENTY_YEARS, "publication", 5, fixed, 2012) == fixed
+    assert split_years_for(TWENTY_YEARS, "closed", 4, fixed, 2012) == fixed
+    with pytest.raises(BadInput, match="5 years from 2000 close in 2005, but test papers appear from 2005"):
+        split_years_for(TWENTY_YEARS, "closed", 5, fixed, 2012)
+
+
+def test_years_without_room_for_a_split_are_named_with_the_way_out():
+    with pytest.raises(
+        NoRoomForSplit, match=r"papers of 1990-2009 .*complete to 2012.* closed split; shorten --window"
+    ):
+        split_years_for(TWENTY_YEARS, "closed", 30, None, 2012)
+    with pytest.raises(ValueError, match="split must be closed or publication, got 'random'"):
+        split_years_for(TWENTY_YEARS, "random", 5, None, 2012)
+
+
+def test_a_split_without_papers_is_named():
+    members = SplitYears(1999, 2000, 2006, 2009).members(TWENTY_YEARS)
+    assert {name: set(TWENTY_YEARS[papers]) for name, papers in members.items()} == {
+        "train": {*range(1990, 2000)}, "validation": {2000}, "test": {*range(2006, 2010)}
+    }  # fmt: skip
+    with pytest.raises(BadInput, match="the test split is empty with SplitYears"):
+        SplitYears(1999, 2000, 2015, 2016).members(TWENTY_YEARS)
 
 
 SAME = [
