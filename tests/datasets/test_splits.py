@@ -60,7 +60,7 @@ def test_fixed_years_are_taken_as_they_are_unless_a_closed_split_would_be_open()
 
 def test_years_without_room_for_a_split_are_named_with_the_way_out():
     with pytest.raises(
-        NoRoomForSplit, match=r"papers of 1990-2009 .*complete to 2012.* closed split; shorten --window"
+        NoRoomForSplit, match=r"papers of 1990-2009 .* leave no room for a closed split; shorten --window"
     ):
         split_years_for(TWENTY_YEARS, "closed", 30, None, 2012)
     with pytest.raises(ValueError, match="split must be closed or publication, got 'random'"):
