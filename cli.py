@@ -94,7 +94,11 @@ COMMANDS = {
         "envs.cli:show", "Show the card of an environment, how common its labels are, and an example.", ENVIRONMENTS
     ),
     "play": LazyCommand("envs.cli:play", "Play an environment: answer in place of a model.", ENVIRONMENTS),
-    "check": LazyCommand("envs.cli:check", "Check that an environment is fit to train on.", ENVIRONMENTS),
+    "check": LazyCommand(
+        "recipes.cli_experiments:check",
+        "Check that an environment is fit to train on and, with --learnable, that RL learns it.",
+        ENVIRONMENTS,
+    ),
     "train": LazyCommand(
         "recipes.cli:train", "Train a policy. Options of the recipe follow as name=value.", TRAINING, RECIPE_ARGUMENTS
     ),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper, disruption_label
-from ..rewards import RewardBreakdown, distance_reward
+from ..rewards import RewardBreakdown, distance_reward, rank_distance_reward
 from .disruption import MEASURE, horizon
 from .kit.answers import format_number, parse_number
 from .kit.single_turn import NO_ANSWER, Grade, LabelEnv
@@ -76,15 +81,77 @@ class CDForecastEnv(LabelEnv):
     def criteria(self) -> str:
         return CRITERIA.format(horizon=horizon(self.paper.cd_window))
 
+    def pay(self, forecast: float) -> float:
+        """What a forecast in [-1, 1] earns."""
+        return distance_reward(forecast, self._truth)
+
     def grade(self, text: str) -> Grade:
         forecast = parse_number(text, -1.0, 1.0)
         if forecast is None:
             return NO_ANSWER
         predicted = disruption_label(forecast, self.paper.cd_threshold)
         return Grade(
-            RewardBreakdown(distance_reward(forecast, self._truth)),
+            RewardBreakdown(self.pay(forecast)),
             predicted,
             predicted == self._label,
             valid=True,
             details={"forecast": forecast, "cd_index": self._truth},
         )
+
+
+RANKS = 201
+"""Values that stand for the CD indices of all training papers."""
+
+
+@register
+class CDForecastV1Env(CDForecastEnv):
+    """Forecast the CD index of a paper as a number, paid by rank.
+
+    Description
+    -----------
+    The question of ``cd-forecast-v0``. There, most CD indices lie so near 0 that 0 earns nearly 1 and reading the paper
+    hardly pays. Here, forecast and truth are compared by their ranks among the training papers.
+
+    Rewards
+    -------
+    1 - 2 |F(forecast) - F(truth)|, in [-1, 1], with F(x) the share of training papers with a CD index below x, ties by
+    half. Stating the median of what it believes is the best a policy can do; stating the median of all papers earns 0.5
+    on average where no two have the same CD index. Anything that is not an answer, and a cut-off answer, earns -1. The
+    metric ``correct`` asks whether forecast and truth have the same label.
+
+    Arguments
+    ---------
+    paper : Paper with the label, or with the scores that it follows from
+    prompt : "full" | "short"
+        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
+    references : bool
+        Show the titles of the papers that it cites.
+    ranks : sequence of float, ascending
+        CD indices that F counts. Default: 201 quantiles of the training papers where the environment comes with a
+        dataset; otherwise F(x) = (1 + x) / 2, which makes the reward that of v0.
+
+    Version history
+    ---------------
+    v1: paid by rank; v0 by distance.
+    """
+
+    env_id = "cd-forecast-v1"
+
+    def __init__(
+        self, paper: Paper, *, prompt: str = "full", references: bool = False, ranks: Sequence[float] | None = None
+    ):
+        super().__init__(paper, prompt=prompt, references=references)
+        if ranks is not None and (not ranks or list(ranks) != sorted(ranks)):
+            raise ValueError(f"ranks must be CD indices in ascending order, at least one, got {list(ranks)[:5]!r}")
+        self.ranks = ranks
+
+    @classmethod
+    def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
+        known = [paper.cd_index for paper in papers() if paper.cd_index is not None]
+        if not known:
+            return {}
+        shares = (np.arange(RANKS) + 0.5) / RANKS
+        return {"ranks": tuple(np.quantile(known, shares, method="inverted_cdf").tolist())}
+
+    def pay(self, forecast: float) -> float:
+        return super().pay(forecast) if self.ranks is None else rank_distance_reward(forecast, self._truth, self.ranks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .disruption import DisruptionEnv
-from .kit.forecasting import ForecastEnv
+from .kit.forecasting import ForecastEnv, SkillForecastEnv
 from .registry import register
 
 
@@ -22,3 +22,16 @@ class DisruptionForecastEnv(ForecastEnv, DisruptionEnv):
     """
 
     env_id = "disruption-forecast-v0"
+
+
+@register
+class DisruptionForecastV1Env(SkillForecastEnv, DisruptionForecastEnv):
+    """Forecast, with probabilities and paid by skill, whether a paper disrupts or consolidates its field.
+
+    Description
+    -----------
+    The question of ``disruption-forecast-v0``. The reward is the skill of the forecast: 0 is what somebody
+    earns who states how frequent the labels are, so that everything above 0 comes from reading the paper.
+    """
+
+    env_id = "disruption-forecast-v1"

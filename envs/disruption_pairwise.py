@@ -45,8 +45,9 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
     -----------
     Comparing inside a field and year takes out what a policy could otherwise live on: that some fields, and earlier
     years, disrupt more. Of the dataset's papers of a field and year, one of the third with the lowest and one of the
-    third with the highest CD index make a pair, at least 0.05 apart; every paper is in one pair at most. A seeded coin
-    decides which comes first. The benchmark shows every pair in both orders, so a habit of position earns nothing.
+    third with the highest CD index make a pair, at least 0.05 apart; every paper is in one pair at most. Training draws
+    other pairs in every epoch. The seed decides which paper comes first; in half of the pairs it is the one that
+    disrupts more. The benchmark shows every pair in both orders, so a habit of position earns nothing.
 
     Action
     ------
@@ -75,6 +76,7 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
     env_id = "disruption-pairwise-v0"
     labels = ("first", "second")
     presentations = 2
+    drawn = True
 
     def __init__(self, first: Paper, second: Paper, *, prompt: str = "full", references: bool = False):
         super().__init__(first, second, prompt=prompt, references=references)
@@ -102,6 +104,7 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
                 strata[_stratum(paper)].append(paper)
         rng = random.Random(seed)
         pairs: list[Example] = []
+        coins: list[float] = []
         for members in strata.values():
             members.sort(key=_cd)
             third = len(members) // 3
@@ -110,8 +113,11 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
             rng.shuffle(high)
             for pair in zip(low, high, strict=True):
                 if _cd(pair[1]) - _cd(pair[0]) >= MARGIN:
-                    pairs.append(pair if rng.random() < 0.5 else pair[::-1])
-        return pairs
+                    pairs.append(pair)
+                    coins.append(rng.random())
+        # Not a coin for each pair: an excess of one side would be worth learning.
+        middle = sorted(coins)[len(coins) // 2] if coins else 0.0
+        return [pair if coin < middle else pair[::-1] for pair, coin in zip(pairs, coins, strict=True)]
 
     @classmethod
     def benchmark_examples(cls, papers: Sequence[Paper]) -> list[Example]:

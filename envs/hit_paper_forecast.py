@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..datasets.paper import HIT_CUT, HIT_LABELS, Paper
 from .disruption import horizon
-from .kit.forecasting import ForecastEnv
+from .kit.forecasting import ForecastEnv, SkillForecastEnv
 from .registry import register
 
 CRITERIA = """\
@@ -47,3 +47,16 @@ class HitPaperForecastEnv(ForecastEnv):
         share = self.paper.hit_share
         stated = NO_SHARE if share is None else SHARE.format(share=100 * share)
         return CRITERIA.format(horizon=horizon(self.paper.cd_window), cut=100 * HIT_CUT, share=stated)
+
+
+@register
+class HitPaperForecastV1Env(SkillForecastEnv, HitPaperForecastEnv):
+    """Forecast, paid by skill, whether a paper will be cited more often than 95 % of its field and year.
+
+    Description
+    -----------
+    The question of ``hit-paper-forecast-v0``. The reward is the skill of the forecast: 0 is what somebody
+    earns who states how frequent the labels are, so that everything above 0 comes from reading the paper.
+    """
+
+    env_id = "hit-paper-forecast-v1"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .kit.forecasting import ForecastEnv
+from .kit.forecasting import ForecastEnv, SkillForecastEnv
 from .novelty import NoveltyEnv
 from .registry import register
 
@@ -22,3 +22,16 @@ class NoveltyForecastEnv(ForecastEnv, NoveltyEnv):
     """
 
     env_id = "novelty-forecast-v0"
+
+
+@register
+class NoveltyForecastV1Env(SkillForecastEnv, NoveltyForecastEnv):
+    """Forecast, with probabilities and paid by skill, whether a paper combines prior knowledge in a novel way.
+
+    Description
+    -----------
+    The question of ``novelty-forecast-v0``. The reward is the skill of the forecast: 0 is what somebody
+    earns who states how frequent the labels are, so that everything above 0 comes from reading the paper.
+    """
+
+    env_id = "novelty-forecast-v1"

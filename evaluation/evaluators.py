@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import tinker
@@ -25,8 +26,8 @@ NAME = "held_out"
 class ValidationScores(SamplingClientEvaluator):
     """Greedy scores on validation papers during training. Checkpoints are chosen by them, never by the test set.
 
-    Logs ``validation/accuracy``, ``validation/macro_f1``, ``validation/mcc``, ``validation/answered``, and for every
-    label ``validation/predicted/<label>``, its share of the answers.
+    Logs ``validation/accuracy``, ``validation/macro_f1``, ``validation/mcc``, ``validation/answered``,
+    ``validation/reward`` (the mean), and for every label ``validation/predicted/<label>``, its share of the answers.
     """
 
     def __init__(self, benchmark: SciSciBenchmark, renderer: Renderer, max_tokens: int, max_examples: int | None):
@@ -39,10 +40,21 @@ class ValidationScores(SamplingClientEvaluator):
         answers = await ask(self.benchmark, sampling_client, self.renderer, temperature=0.0, **limits)
         labels, predicted = spec(self.benchmark.env_id).labels, [answer.predicted for answer in answers]
         scores = score([answer.expected for answer in answers], predicted, labels)
+<<<<<<< HEAD
         found = {name: getattr(scores, name).value for name in ("accuracy", "macro_f1", "mcc")}
         found |= {"answered": scores.answered}
         found |= {f"predicted/{label}": predicted.count(label) / len(predicted) for label in labels}
         return {f"validation/{name}": value for name, value in found.items()}
+=======
+        return {
+            "validation/accuracy": scores.accuracy.value,
+            "validation/macro_f1": scores.macro_f1.value,
+            "validation/mcc": scores.mcc.value,
+            "validation/answered": scores.answered,
+            "validation/reward": fmean(answer.reward for answer in answers),
+            **{f"validation/predicted/{label}": predicted.count(label) / len(predicted) for label in labels},
+        }
+>>>>>>> e793d7d (check --learnable: certificates of what RL learns on a corpus with a known best reward; forecasts v1; tiny models for every environment)
 
 
 class HeldOutNLL(SamplingClientEvaluator):

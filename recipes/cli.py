@@ -58,6 +58,9 @@ def init_model(
         Path | None,
         typer.Option(help="Works that the dataset was built from; they have more unlabelled text than its papers."),
     ] = None,
+    env: Annotated[str, typer.Option(help="Environment whose answers the model shall be able to give.")] = (
+        "disruption-v0"
+    ),
     prompt: Annotated[
         str, typer.Option(help="Prompt of the environment that the model is pre-trained on: short or full.")
     ] = "short",
@@ -71,9 +74,9 @@ def init_model(
 ) -> None:
     """Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.
 
-    The model reads only works that were published before the test period, and no label. A linear probe of its hidden
-    states predicts validation labels after each round and decides whether another round is needed. The exit status is
-    1 if the probe never reached its target.
+    It learns how the environment is answered, from answers that are drawn at random. It reads only works that were
+    published before the test period, and no label. A linear probe of its hidden states predicts validation labels after
+    each round and decides whether another round is needed. The exit status is 1 if the probe never reached its target.
     """
     from ..datasets.openalex.snapshot import read_works
     from .kit.tiny_model import init_tiny_model, works_of
@@ -87,6 +90,7 @@ def init_model(
             table,
             corpus,
             options={"prompt": prompt},
+            env_id=env,
             seed=seed,
             progress=True,
             steps=steps,

@@ -1,4 +1,4 @@
-"""`scisci-gym sweep` and `scisci-gym study`: many runs, compared."""
+"""`scisci-gym sweep`, `study` and `check --learnable`: several runs, and what they show together."""
 
 from __future__ import annotations
 
@@ -117,5 +117,58 @@ def study(
         for sentence in verdict(result):
             console.print(f"- {sentence}", soft_wrap=True)
         console.print(f"\nreport: {out / 'report.html'}, picture: {out / 'study.png'}, numbers: {out / 'study.json'}")
+
+    stop_on_bad_input(act)
+
+
+def check(
+    env_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The environment's id. Without it, all are checked.")
+    ] = None,
+    learnable: Annotated[
+        bool, typer.Option("--learnable", help="Train on a synthetic corpus as well, and write a certificate.")
+    ] = False,
+    seeds: Annotated[str, typer.Option(help="With --learnable: seeds of corpus, model and RL.")] = "301,302",
+    papers: Annotated[int, typer.Option(help="With --learnable: papers of each corpus.")] = 6000,
+    out: Annotated[Path, typer.Option(help="With --learnable: folder for data, runs and certificates.")] = Path(
+        "runs/learnable"
+    ),
+    engine: Engine = None,
+) -> None:
+    """Check that an environment is fit to train on.
+
+    With --learnable a tiny policy, which knows how the environment is answered and no label, learns it by RL on a
+    synthetic corpus whose best reachable reward is known. At least 90 % of the gap between the start and that reward
+    have to be closed (95 % for disruption-v0 and novelty-v0), for every seed. OUT/certificates/ID.json says what was
+    found; the exit status is 1 if anything failed.
+    """
+    from ..envs.cli import check as check_untrained
+    from ..envs.registry import spec, specs
+
+    if not learnable:
+        check_untrained(env_id)
+        return
+    from .experiments.learnable import LearnableSettings, certify
+
+    def act() -> None:
+        console = Console(highlight=False)
+        settings, failed = LearnableSettings(tuple(int(seed) for seed in seeds.split(",")), papers), False
+        for env_class in [spec(env_id)] if env_id else specs():
+            certificate = certify(env_class.env_id, out, settings, console, engine)
+            failed |= certificate["verdict"] != "pass"
+            for found in certificate["checks"]:
+                mark = "[green]✓[/green]" if found["status"] == "pass" else "[red]✗[/red]"
+                of = f" (seed {found['seed']})" if "seed" in found else ""
+                console.print(f"  {mark} {found['id']}{of}: {found['observed']:g}; asked for: {found['expected']}")
+            for facts in certificate["seeds"]:
+                if "end" in facts:
+                    console.print(
+                        f"  seed {facts['seed']}: reward {facts['start']:.3f} -> {facts['end']:.3f}, best reachable "
+                        f"{facts['best']:.3f}  {facts['sparkline']}"
+                    )
+            path = out / "certificates" / f"{env_class.env_id}.json"
+            console.print(f"[bold]{env_class.env_id}: {certificate['verdict']}[/bold], {path}", soft_wrap=True)
+        if failed:
+            raise typer.Exit(1)
 
     stop_on_bad_input(act)

@@ -10,6 +10,7 @@ importance sampling. Without an account the local engine trains; only `engine=` 
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -17,29 +18,46 @@ import chz
 from tinker.types import LossFnType
 from tinker_cookbook.rl import train
 
+from ..envs.registry import spec
 from ..envs.training.groups import OrderMaker, SciSciDatasetBuilder
 from ..envs.training.order import BalancedOrder
 from .kit.balance import AdaptiveOrder, Balance
 from .kit.checkpoints import state_path
 from .kit.compat import metrics_of_all_groups, prepare_rl_resume
-from .kit.config import RecipeConfig, folder_or_name
+from .kit.config import RecipeConfig, folder_or_name, suited, tiny_notes
 from .kit.curriculum import Curriculum, CurriculumOrder, measure_pass_rates
 from .kit.recipe import Recipe
 from .kit.rollouts import Rollouts, rollout_executor
 from .kit.validation import held_out_nll, validation_builders
 
 
+def _substeps(config: Any, value: int | None) -> int:
+    parts = config.max_steps_off_policy is not None or config.num_minibatches is not None
+    if value is not None or parts or tiny_notes(config.model_name) is None:
+        return 1 if value is None else value
+    return math.gcd(2, config.groups_per_batch)
+
+
+def _balance(config: Any, value: Balance | None) -> Balance:
+    """A tiny model that answers with labels sees them equally often: the most frequent one would take over at once."""
+    if value is not None or config.curriculum != "none" or tiny_notes(config.model_name) is None:
+        return value or "off"
+    env_class = spec(config.env)
+    return "equal" if env_class.asks_for == "label" and not env_class.drawn else "off"
+
+
 @chz.chz
 class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    groups_per_batch: int = 32
+    groups_per_batch: int = suited("groups_per_batch", 32)
     group_size: int = 8
-    max_steps: int = 100
+    max_steps: int = suited("max_steps", 100)
     temperature: float = 1.0
     loss_fn: LossFnType = "importance_sampling"
     loss_fn_config: dict[str, Any] | None = None
-    num_substeps: int = 1
+    # Optimizer steps on each batch; default: 1, and more for a tiny model, whose sampling costs more than its training.
+    num_substeps: int = chz.field(default=None, munger=_substeps)
     # A penalty on the KL divergence from a reference: the start of training, unless a checkpoint or run is named.
     kl_penalty_coef: float = 0.0
     kl_reference_checkpoint: str | None = chz.field(default=None, munger=folder_or_name)
@@ -47,7 +65,7 @@ class CLIConfig(RecipeConfig):
     remove_constant_reward_groups: bool = False
     # The order of papers. Labels by turns (equal), or more often as the policy stops naming them (adaptive, at every
     # evaluation); or easy papers first, by distance from the label boundary or by pass rate.
-    balance_labels: Balance = "off"
+    balance_labels: Balance = chz.field(default=None, munger=_balance)
     curriculum: Curriculum = "none"
     pass_rate_attempts: int = 8
     # Sampling runs ahead of training by at most so many updates; None: strictly on-policy.

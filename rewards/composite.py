@@ -65,6 +65,8 @@ class RewardBreakdown:
     ----------
     correctness : float in [-1, 1]
         -1 or +1 for a label; a score in between for a forecast.
+    floor : float
+        The least that `correctness` may be, where it is not -1.
     reasoning : float in [0, 0.3]
     adaptation : float in [0, 0.2]
 
@@ -82,10 +84,11 @@ class RewardBreakdown:
     correctness: float
     reasoning: float = 0.0
     adaptation: float = 0.0
+    floor: float = WRONG
 
     def __post_init__(self) -> None:
-        if not -1.0 <= self.correctness <= 1.0:
-            raise ValueError(f"correctness must be in [-1, 1], got {self.correctness!r}")
+        if not self.floor <= self.correctness <= 1.0:
+            raise ValueError(f"correctness must be in [{self.floor:g}, 1], got {self.correctness!r}")
         if not 0.0 <= self.reasoning <= MAX_REASONING:
             raise ValueError(f"reasoning must be in [0, {MAX_REASONING:g}], got {self.reasoning!r}")
         if not 0.0 <= self.adaptation <= MAX_ADAPTATION:

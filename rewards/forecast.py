@@ -1,8 +1,9 @@
-"""Bounded rewards for forecasts: the Brier score for probabilities, the absolute error for numbers."""
+"""Bounded rewards for forecasts: the Brier score for probabilities, the distance for numbers or for their ranks."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 
@@ -48,3 +49,69 @@ def distance_reward(forecast: float, truth: float) -> float:
     (1.0, -1.0)
     """
     return max(-1.0, 1.0 - abs(forecast - truth))
+
+
+def brier_skill(probabilities: Sequence[float], truth: int, prior: Sequence[float]) -> float:
+    """1 - BS / BS0: the Brier skill score against a prior, with BS0 = 1 - sum_k prior_k^2.
+
+    BS = sum_k (p_k - y_k)^2 as in `brier_reward`, of which this is an increasing linear function: so it is strictly
+    proper as well. BS0 is what the prior's Brier score is on average if the labels are as frequent as it says: stating
+    the prior earns 0 on average, certainty of the truth 1, and certainty of something else `brier_skill_floor`.
+
+    Raises
+    ------
+    ValueError
+        If either are not probabilities, or the prior is certain.
+
+    Examples
+    --------
+    >>> [brier_skill(p, 0, [0.5, 0.5]) for p in ([1.0, 0.0], [0.5, 0.5], [0.0, 1.0])]
+    [1.0, 0.0, -3.0]
+
+    References
+    ----------
+    Murphy (1973), "Hedging and skill scores for probability forecasts", Journal of Applied Meteorology 12.
+    """
+    # Of 1 - BS, so that the ends of the range are met exactly.
+    return 1.0 - (1.0 - brier_reward(probabilities, truth)) / _uncertainty(prior)
+
+
+def brier_skill_floor(prior: Sequence[float]) -> float:
+    """The least that `brier_skill` pays: 1 - 2 / (1 - sum_k prior_k^2).
+
+    Examples
+    --------
+    >>> brier_skill_floor([0.5, 0.5])
+    -3.0
+    """
+    return 1.0 - 2.0 / _uncertainty(prior)
+
+
+def _uncertainty(prior: Sequence[float]) -> float:
+    squares = math.fsum(p * p for p in prior)
+    if not (min(prior) >= 0.0 and abs(math.fsum(prior) - 1.0) <= 1e-9 and squares < 1.0):
+        raise ValueError(f"a prior must be probabilities that sum to 1, none of them 1, got {list(prior)!r}")
+    return 1.0 - squares
+
+
+def rank_distance_reward(forecast: float, truth: float, ranks: Sequence[float]) -> float:
+    """1 - 2 |F(forecast) - F(truth)|, in [-1, 1], with F the share of `ranks` below a number, ties by half.
+
+    Largest in expectation at the median of what is believed, as `distance_reward` is: F is monotone. Where most values
+    lie close together, it tells them apart.
+
+    Parameters
+    ----------
+    forecast, truth : float
+    ranks : sequence of float, ascending, not empty
+
+    Examples
+    --------
+    >>> rank_distance_reward(0.0, 0.01, [-0.5, 0.0, 0.01, 0.4])
+    0.5
+    """
+
+    def share(value: float) -> float:
+        return (bisect_left(ranks, value) + bisect_right(ranks, value)) / (2 * len(ranks))
+
+    return 1.0 - 2.0 * abs(share(forecast) - share(truth))

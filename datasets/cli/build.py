@@ -100,9 +100,12 @@ def synthetic(
     fidelity: Annotated[
         float, typer.Option(help="Best reachable accuracy: how often the wording points to the label.")
     ] = SyntheticCorpus.fidelity,
+    tells: Annotated[str, typer.Option(help="What the wording tells: some of disruption,novelty,hit.")] = ",".join(
+        SyntheticCorpus.tells
+    ),
 ) -> dict[str, Any]:
     """A synthetic literature with labels from a real graph and a known best score. Nothing is downloaded."""
-    corpus = SyntheticCorpus(papers=papers, seed=options.seed, fidelity=fidelity)
+    corpus = SyntheticCorpus(papers=papers, seed=options.seed, fidelity=fidelity, tells=tuple(tells.split(",")))
     return build_synthetic(corpus, out, options, progress=not quiet)
 
 
@@ -110,7 +113,7 @@ def build_synthetic(corpus: SyntheticCorpus, out: Path, options: BuildOptions, p
     """Write a synthetic corpus as a snapshot below `out`, build the dataset from it, and return its card."""
     # The newest year is complete, because the corpus consists of whole years.
     rules = dataclasses.replace(options.rules, last_complete_year=corpus.first_year + corpus.years - 1)
-    facts = functools.partial(ceiling_of_folder, fidelity=corpus.fidelity)
+    facts = functools.partial(ceiling_of_folder, fidelity=corpus.fidelity, tells=corpus.tells)
     options = dataclasses.replace(options, rules=rules, extra=facts)
     with dataset_folder(out):
         start_over(out)

@@ -8,29 +8,53 @@ from typing import Any
 
 from sklearn.metrics import accuracy_score, f1_score
 
-from ..paper import DISRUPTION_LABELS, Paper
+from ..paper import Paper
 from ..splits import SPLITS
 from ..store import load_papers
-from .corpus import style_from_text
+from .corpus import SUBJECTS, style_from_text
+
+Styles = tuple[str, ...]
 
 
-def ceiling(papers: Mapping[str, Sequence[Paper]], fidelity: float) -> dict[str, Any]:
+def styles_of(papers: Sequence[Paper], tells: Sequence[str]) -> Styles:
+    """All that the wording of synthetic papers tells: of each paper the style of every subject.
+
+    A reader's best answer is a function of these styles, since nothing else in a prompt depends on a label.
+    """
+    return tuple(style_from_text(paper.abstract, subject) for paper in papers for subject in tells)
+
+
+def ceiling(
+    papers: Mapping[str, Sequence[Paper]], fidelity: float, tells: Sequence[str] = ("disruption",)
+) -> dict[str, Any]:
     """Accuracy and macro-F1 per split of the Bayes rule `style_from_text`, beside the expected accuracy, `fidelity`.
 
     The expected accuracy of every reader is at most `fidelity`; on a finite split the best reader's own score scatters
-    around it, so a policy is held against that score.
+    around it, so a policy is held against that score. The scores of disruption labels stand by themselves; those of
+    novelty labels, if the wording tells these, under ``novelty``. Hits are too rare for a label: the best answer about
+    them is a probability.
     """
-    facts: dict[str, Any] = {"fidelity": fidelity}
-    for name in SPLITS:
-        truth = [paper.disruption_label for paper in papers[name]]
-        read = [style_from_text(paper.abstract) for paper in papers[name]]
-        facts[name] = {
-            "accuracy": round(float(accuracy_score(truth, read)), 6),
-            "macro_f1": round(float(f1_score(truth, read, labels=DISRUPTION_LABELS, average="macro")), 6),
-        }
+    facts: dict[str, Any] = {"fidelity": fidelity, **_scores(papers, "disruption")}
+    if tuple(tells) != ("disruption",):
+        facts["tells"] = list(tells)
+    if "novelty" in tells:
+        facts["novelty"] = _scores(papers, "novelty")
     return facts
 
 
-def ceiling_of_folder(folder: Path, fidelity: float) -> dict[str, Any]:
+def _scores(papers: Mapping[str, Sequence[Paper]], subject: str) -> dict[str, dict[str, float]]:
+    scores = {}
+    for name in SPLITS:
+        labelled = [paper for paper in papers[name] if getattr(paper, f"{subject}_label") is not None]
+        truth = [getattr(paper, f"{subject}_label") for paper in labelled]
+        read = [style_from_text(paper.abstract, subject) for paper in labelled]
+        scores[name] = {
+            "accuracy": round(float(accuracy_score(truth, read)), 6),
+            "macro_f1": round(float(f1_score(truth, read, labels=SUBJECTS[subject], average="macro")), 6),
+        }
+    return scores
+
+
+def ceiling_of_folder(folder: Path, fidelity: float, tells: Sequence[str] = ("disruption",)) -> dict[str, Any]:
     """What the card of a synthetic dataset whose papers are in `folder` says of their ceiling."""
-    return {"ceiling": ceiling({name: load_papers(folder, name) for name in SPLITS}, fidelity)}
+    return {"ceiling": ceiling({name: load_papers(folder, name) for name in SPLITS}, fidelity, tells)}

@@ -7,9 +7,11 @@ Three steps, each driven by one seed:
    niche as well, and a *plain* one cites classics that everybody cites. Nothing else distinguishes them.
 2. *Labels* are the CD index of that graph, with the window and the cuts of the label rules. Latent types play no part.
 3. *Wording.* Each abstract has a style, which equals the paper's label with probability `fidelity` and is one of the
-   other two otherwise. The style decides which cue words are frequent. Topic, filler, title, venue, team and date are
+   others otherwise. The style decides which cue words are frequent. Topic, filler, title, venue, team and date are
    drawn without looking at the label, so a reader who identifies the style perfectly is right with probability
    `fidelity`: that is the ceiling, `style_from_text` attains it, and no reader can beat it but by luck.
+   By default there is one style, for disruption; `tells` names the subjects (disruption, novelty, hit) that an abstract
+   has a style for, each with cue words of its own and drawn apart from the others.
 
 Works come in OpenAlex shape, so the corpus takes the same road as real data.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,18 @@ import numpy as np
 
 from ..graph.citation_graph import CitationGraph
 from ..labels.eligibility import LabelRules
-from ..labels.graph_labels import graph_labels
-from ..paper import DISRUPTION_LABELS
+from ..labels.graph_labels import graph_labels, novelty_of_dataset
+from ..paper import DISRUPTION_LABELS, HIT_LABELS, NOVELTY_LABELS, is_hit
 from .wording import FIELDS, FILLER, TOPICS, cue_words
 
+SUBJECTS = {"disruption": DISRUPTION_LABELS, "novelty": NOVELTY_LABELS, "hit": HIT_LABELS}
+"""What an abstract can tell, and the labels of each subject."""
+
 CUE_SHARE, TOPIC_SHARE = 0.45, 0.15
+SHARED_CUE_SHARE = 0.7
+"""Share of cue words where several subjects share them."""
+VENUES = 6
+"""Venues of each field."""
 OWN_CUE = 0.95
 FIRST_WORK = 7_000_000_001
 BREAKING, BUILDING, PLAIN = range(3)
@@ -56,6 +65,8 @@ class SyntheticCorpus:
         Probability that the wording's style is the label: the best reachable accuracy.
     words : int >= 10
         Words of an abstract.
+    tells : tuple of str
+        What the wording tells: some of disruption, novelty and hit.
     """
 
     papers: int = 15_000
@@ -64,6 +75,7 @@ class SyntheticCorpus:
     years: int = 32
     fidelity: float = 0.8
     words: int = 36
+    tells: tuple[str, ...] = ("disruption",)
 
     def __post_init__(self) -> None:
         limits = {"papers": 1000, "seed": 0, "years": 14, "words": 10}
@@ -72,6 +84,8 @@ class SyntheticCorpus:
                 raise ValueError(f"{name} of a synthetic corpus must be at least {low}, got {getattr(self, name)!r}")
         if not 1 / 3 < self.fidelity <= 1:
             raise ValueError(f"fidelity must be in (1/3, 1], got {self.fidelity!r}")
+        if not self.tells or len(set(self.tells)) < len(self.tells) or not set(self.tells) <= set(SUBJECTS):
+            raise ValueError(f"tells must be some of {', '.join(SUBJECTS)}, each once, got {', '.join(self.tells)!r}")
 
 
 def write_synthetic_works(folder: Path, corpus: SyntheticCorpus, rules: LabelRules) -> Path:
@@ -99,12 +113,29 @@ def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str
     citing = np.repeat(np.arange(len(years)), [len(cited) for cited in references])
     graph = CitationGraph.from_edges(citing, np.array([c for cited in references for c in cited]), years)
     field_of = rng.integers(len(FIELDS), size=len(years))
-    labels = graph_labels(graph, rules, field_of).disruption.tolist()
+    found = graph_labels(graph, rules, field_of)
+    labels: dict[str, Sequence[str]] = {"disruption": found.disruption.tolist()}
+    venues = None
+    if "novelty" in corpus.tells:
+        venues = np.random.default_rng([corpus.seed, 2]).integers(VENUES, size=len(years))
+        novelty = novelty_of_dataset(graph, field_of * VENUES + venues, corpus.seed)
+        assert novelty is not None
+        labels["novelty"] = novelty[0].labels.tolist()
+    if "hit" in corpus.tells:
+        assert found.percentiles is not None
+        known = ~np.isnan(found.percentiles)
+        labels["hit"] = np.where(known, np.where(is_hit(found.percentiles), *HIT_LABELS), "").tolist()
     cited_by = np.bincount(_cited_papers(references), minlength=len(years))
     writer = _Writer(corpus, np.random.default_rng([corpus.seed, 1]))
     return [
         writer.work(
-            paper, int(years[paper]), int(field_of[paper]), labels[paper], references[paper], int(cited_by[paper])
+            paper,
+            int(years[paper]),
+            int(field_of[paper]),
+            {subject: labels[subject][paper] for subject in corpus.tells},
+            references[paper],
+            int(cited_by[paper]),
+            None if venues is None else int(venues[paper]),
         )
         for paper in range(len(years))
     ]
@@ -161,16 +192,28 @@ class _Writer:
     """Writes the OpenAlex work of a node of the graph."""
 
     def __init__(self, corpus: SyntheticCorpus, rng: np.random.Generator):
-        self.corpus, self.rng, self.cues = corpus, rng, cue_words()
+        self.corpus, self.rng = corpus, rng
+        self.cues = [cue_words(subject) for subject in corpus.tells]
+        self.cue_share = CUE_SHARE if len(corpus.tells) == 1 else SHARED_CUE_SHARE
 
-    def work(self, paper: int, year: int, field: int, label: str, references: list[int], cited_by: int) -> dict:
-        style = self._style(label)
+    def work(
+        self,
+        paper: int,
+        year: int,
+        field: int,
+        labels: Mapping[str, str],
+        references: list[int],
+        cited_by: int,
+        venue: int | None,
+    ) -> dict[str, Any]:
+        styles = [self._style(SUBJECTS[subject], label) for subject, label in labels.items()]
         title = " ".join(self.rng.choice(TOPICS[field], size=5, replace=False).tolist()).capitalize()
         day = int(self.rng.integers(365))
         date = np.datetime64(f"{year}-01-01") + day
-        venue = int(self.rng.integers(6))
+        if venue is None:
+            venue = int(self.rng.integers(VENUES))
         index: dict[str, list[int]] = {}
-        for position, word in enumerate(self._abstract(style, field)):
+        for position, word in enumerate(self._abstract(styles, field)):
             index.setdefault(word, []).append(position)
         return {
             "id": f"https://openalex.org/W{FIRST_WORK + paper}",
@@ -195,41 +238,51 @@ class _Writer:
             "abstract_inverted_index": index,
         }
 
-    def _style(self, label: str) -> int:
+    def _style(self, labels: Sequence[str], label: str) -> int:
         if not label:
-            return int(self.rng.integers(3))
-        truth = DISRUPTION_LABELS.index(label)
-        if self.rng.random() < self.corpus.fidelity:
-            return truth
-        return (truth + 1 + int(self.rng.integers(2))) % 3
+            return int(self.rng.integers(len(labels)))
+        truth = labels.index(label)
+        return truth if self.rng.random() < self.corpus.fidelity else self._other(truth, len(labels))
 
-    def _abstract(self, style: int, field: int) -> list[str]:
-        kinds = self.rng.choice(3, size=self.corpus.words, p=[CUE_SHARE, TOPIC_SHARE, 1 - CUE_SHARE - TOPIC_SHARE])
+    def _other(self, style: int, count: int) -> int:
+        return (style + 1 + int(self.rng.integers(count - 1))) % count
+
+    def _abstract(self, styles: Sequence[int], field: int) -> list[str]:
+        share = self.cue_share
+        kinds = self.rng.choice(3, size=self.corpus.words, p=[share, TOPIC_SHARE, 1 - share - TOPIC_SHARE])
         words = []
         for kind in kinds.tolist():
             if kind == 0:
-                own = self.rng.random() < OWN_CUE
-                speaker = style if own else (style + 1 + int(self.rng.integers(2))) % 3
-                words.append(self.cues[speaker][int(self.rng.integers(len(self.cues[speaker])))])
+                subject = int(self.rng.integers(len(styles))) if len(styles) > 1 else 0
+                own, cues = self.rng.random() < OWN_CUE, self.cues[subject]
+                speaker = styles[subject] if own else self._other(styles[subject], len(cues))
+                words.append(cues[speaker][int(self.rng.integers(len(cues[speaker])))])
             else:
                 pool = TOPICS[field] if kind == 1 else FILLER
                 words.append(pool[self.rng.integers(len(pool))])
         return words
 
 
-def style_from_text(text: str) -> str:
-    """The label that the wording of a synthetic abstract points to: maximum likelihood over the cue words.
+def style_from_text(text: str, subject: str = "disruption") -> str:
+    """The label of a subject that the wording of a synthetic abstract points to: maximum likelihood over the cue words.
 
-    This is the Bayes rule of the corpus as long as no label is `fidelity` / ((1 - `fidelity`) / 2) times as common as
-    another, eight times at the default. Ties go to the first label in `DISRUPTION_LABELS`.
+    For disruption and novelty this is the Bayes rule of the corpus as long as no label is `fidelity` / ((1 -
+    `fidelity`) / 2) times as common as another, eight times at the default. Ties go to the first label.
+
+    Parameters
+    ----------
+    text : str
+    subject : "disruption" | "novelty" | "hit"
 
     Examples
     --------
     >>> style_from_text(" ".join(cue_words()[1]))
     'consolidating'
+    >>> style_from_text(" ".join(cue_words("hit")[0]), "hit")
+    'hit'
     """
-    cues, words = cue_words(), text.lower().split()
+    cues, words = cue_words(subject), text.lower().split()
     counts = [sum(word in own for word in words) for own in cues]
-    own, other = math.log(OWN_CUE), math.log((1 - OWN_CUE) / 2)
+    own, other = math.log(OWN_CUE), math.log((1 - OWN_CUE) / (len(cues) - 1))
     scores = [count * own + (sum(counts) - count) * other for count in counts]
-    return DISRUPTION_LABELS[scores.index(max(scores))]
+    return SUBJECTS[subject][scores.index(max(scores))]

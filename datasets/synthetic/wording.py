@@ -19,14 +19,21 @@ FILLER = (
     "range order effect value values case cases".split()
 )
 
-_CUES = (
-    "amber birch copper falcon granite harbor".split(),
-    "juniper lantern marble nectar orchid pebble".split(),
-    "quartz raven saffron timber velvet willow".split(),
-)
+_CUES = {
+    "disruption": (
+        "amber birch copper falcon granite harbor",
+        "juniper lantern marble nectar orchid pebble",
+        "quartz raven saffron timber velvet willow",
+    ),
+    "novelty": (
+        "acorn badger cedar dagger ember fennel",
+        "goblet hazel ivory jasper kettle lemon",
+        "mantle needle otter parrot quiver ribbon",
+    ),
+    "hit": ("anchor bramble canvas dove engine feather", "garnet helmet island jacket kernel ladder"),
+}
 
 
-def cue_words() -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    """Six cue words for each of the styles disruptive, consolidating and neutral, in that order."""
-    disruptive, consolidating, neutral = _CUES
-    return disruptive, consolidating, neutral
+def cue_words(subject: str = "disruption") -> tuple[Sequence[str], ...]:
+    """Six cue words for each of the labels of a subject (disruption, novelty or hit), in the order of its labels."""
+    return tuple(words.split() for words in _CUES[subject])

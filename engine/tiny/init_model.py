@@ -53,6 +53,8 @@ class InitOptions:
         Torch threads while training; the previous number is restored.
     progress
         Whether to show a bar.
+    notes
+        What the report shall say besides, such as what the model was made for.
     """
 
     answers: Sequence[str] | None = None
@@ -71,6 +73,7 @@ class InitOptions:
     max_positions: int = 4096
     threads: int | None = None
     progress: bool = True
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -79,6 +82,8 @@ class InitReport:
 
     Parameters
     ----------
+    longest_prompt, longest_answer
+        In tokens, the end of the turn included.
     losses
         Mean token loss (nats) at the start and at the end of every round.
     probe_scores
@@ -93,6 +98,8 @@ class InitReport:
     parameters: int
     vocab_size: int
     longest_prompt: int
+    longest_answer: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     rounds: int = 0
     losses: list[tuple[float, float]] = field(default_factory=list)
@@ -124,7 +131,7 @@ def init_model(
         Default: 90 % of what TF-IDF with logistic regression reaches on the labelled prompts. Needed with a function.
     options
         Fields of `InitOptions` by name: answers, whole_words, steps, batch_size, learning_rate, seed, vocab_size and
-        the other sizes, max_rounds, threads, progress.
+        the other sizes, max_rounds, threads, progress, notes.
 
     Returns
     -------
@@ -157,13 +164,16 @@ def init_model(
         documents = [np.asarray(ids) for ids in all_prompt_ids(tokenizer, prompts)]
         endings = [np.asarray(answer_ids(tokenizer, answer)) for answer in answers]
         longest = max(map(len, documents))
-        if longest + max(map(len, endings)) > chosen.max_positions:
+        longest_answer = max(map(len, endings))
+        if longest + longest_answer > chosen.max_positions:
             raise ValueError(
                 f"the longest prompt has {longest} tokens, more than max_positions {chosen.max_positions} allows"
             )
         model = _random_model(tokenizer, chosen)
         parameters = sum(p.numel() for p in model.parameters())
-        report = InitReport(str(out), parameters, len(tokenizer), longest, probe_target=target)
+        report = InitReport(
+            str(out), parameters, len(tokenizer), longest, longest_answer, chosen.notes, probe_target=target
+        )
         supply = Documents(documents, endings, chosen.seed)
         for number in range(chosen.max_rounds):
             plan = TrainingPlan(chosen.steps, chosen.batch_size, chosen.learning_rate / 2**number)

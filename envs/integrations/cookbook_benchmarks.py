@@ -117,7 +117,8 @@ class SciSciBenchmark(BenchmarkBuilder):
             questions, wanted = len(examples) // size, max(1, max_examples // size)
             starts = [at * questions // wanted * size for at in range(wanted)]
             examples = [example for start in starts for example in examples[start : start + size]]
-        return [make(self.env_id, *example, **self.options) for example in examples]
+        trained = env_class.training_options(lambda: load_papers(folder, "train"))
+        return [make(self.env_id, *example, **{**trained, **self.options}) for example in examples]
 
     def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:
         from ..training.groups import token_env

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from tinker_cookbook.renderers import Message
@@ -49,6 +49,8 @@ class SciSciEnv(MessageEnv):
     """What an answer is: one of `labels`, a probability for each of them, or a number."""
     turns: ClassVar[int] = 1
     """Messages of the agent in an episode that runs to its end."""
+    drawn: ClassVar[bool] = False
+    """Whether the seed of `examples` decides which episodes there are, so that every epoch of training draws others."""
     presentations: ClassVar[int] = 1
     """How many neighbours among the benchmark's examples are one question, shown in several ways."""
     ungraded: ClassVar[Mapping[str, float]] = {"correct": 0.0, "format_valid": 0.0}
@@ -130,6 +132,18 @@ class SciSciEnv(MessageEnv):
             if not code.co_flags & inspect.CO_VARKEYWORDS:
                 break
         return tuple(names)
+
+    @classmethod
+    def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
+        """Options that follow from the training papers, such as a prior, for whoever has a dataset and is not told.
+
+        Parameters
+        ----------
+        papers : callable
+            Loads the training papers; environments without such options do not call it.
+        """
+        del papers
+        return {}
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:

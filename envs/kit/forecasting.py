@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
-from ...rewards import RewardBreakdown, brier_reward
+from ...datasets.paper import Paper
+from ...rewards import RewardBreakdown, brier_reward, brier_skill, brier_skill_floor
 from .answers import format_probabilities, parse_probabilities
 from .single_turn import NO_ANSWER, Grade, LabelEnv
 
@@ -40,6 +42,10 @@ class ForecastEnv(LabelEnv):
     def honest_guess(cls) -> str | None:
         return format_probabilities([1 / len(cls.labels)] * len(cls.labels), cls.labels)
 
+    def pay(self, probabilities: Sequence[float], truth: int) -> RewardBreakdown:
+        """What probabilities earn where the label number `truth` is right."""
+        return RewardBreakdown(brier_reward(probabilities, truth))
+
     def grade(self, text: str) -> Grade:
         probabilities = parse_probabilities(text, self.labels)
         if probabilities is None:
@@ -48,9 +54,65 @@ class ForecastEnv(LabelEnv):
         # A tie names no label: counting its first one would reward an order of words.
         predicted = self.labels[probabilities.index(best)] if probabilities.count(best) == 1 else ""
         return Grade(
-            RewardBreakdown(brier_reward(probabilities, self.labels.index(self._label))),
+            self.pay(probabilities, self.labels.index(self._label)),
             predicted,
             predicted == self._label,
             valid=True,
             details=dict(zip(self.detail_names, probabilities, strict=True)),
         )
+
+
+class SkillForecastEnv(ForecastEnv):
+    """A `ForecastEnv` that is paid by how much better than the prior a forecast is. Subclasses are v1 of a forecast.
+
+    Rewards
+    -------
+    The Brier skill against the prior: 1 for certainty of the truth, 0 on average for stating the prior, and the floor,
+    1 - 2 / (1 - sum of the squares of the prior), for certainty of another label: -2 for three equally frequent labels,
+    -3 for two. The rule is proper: a policy does best by stating what it believes. Anything that is not an answer, and
+    a cut-off answer, earns the floor. The metric ``correct`` asks whether the truth got the largest probability, alone.
+
+    Arguments
+    ---------
+    paper : Paper with the label, or with the scores that it follows from
+    prompt : "full" | "short"
+        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
+    references : bool
+        Show the titles of the papers that it cites.
+    prior : sequence of float, one for each label
+        Default: the shares of the labels among the training papers where the environment comes with a dataset, equal
+        shares otherwise.
+
+    Version history
+    ---------------
+    v1: paid by skill against the prior; v0 by 1 minus the Brier score.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.reward_range = (brier_skill_floor([1 / len(cls.labels)] * len(cls.labels)), 1.0)
+
+    def __init__(
+        self, paper: Paper, *, prompt: str = "full", references: bool = False, prior: Sequence[float] | None = None
+    ):
+        super().__init__(paper, prompt=prompt, references=references)
+        self.prior = tuple(prior) if prior is not None else (1 / len(self.labels),) * len(self.labels)
+        if len(self.prior) != len(self.labels):
+            raise ValueError(f"prior must be one probability for each of {', '.join(self.labels)}, got {prior!r}")
+        self.reward_range = (brier_skill_floor(self.prior), 1.0)
+
+    @classmethod
+    def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
+        found = [label for label in map(cls.label_of, papers()) if label is not None]
+        # A label that no training paper has is still possible.
+        counts = [found.count(label) + 1 for label in cls.labels]
+        return {"prior": tuple(count / sum(counts) for count in counts)}
+
+    def pay(self, probabilities: Sequence[float], truth: int) -> RewardBreakdown:
+        floor = self.reward_range[0]
+        return RewardBreakdown(max(floor, brier_skill(probabilities, truth, self.prior)), floor=floor)
+
+    def grade(self, text: str) -> Grade:
+        grade = super().grade(text)
+        floor = self.reward_range[0]
+        return grade if grade.valid else grade._replace(reward=RewardBreakdown(floor, floor=floor))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ from tinker_cookbook.rl.types import (
     Trajectory,
 )
 
+from ...datasets.paper import Paper
 from ...datasets.store import load_papers
 from ...rewards.diagnostics import group_diagnostics
 from ..compat import RenderedInPlace
@@ -98,7 +100,7 @@ class SciSciGroupBuilder(EnvGroupBuilder):
             sum(step.reward for step in trajectory.transitions) + extra
             for trajectory, extra in zip(trajectory_group, added, strict=True)
         ]
-        shared = group_diagnostics(rewards, *spec(self.env_id).reward_range)
+        shared = group_diagnostics(rewards, *inner[0].reward_range)
         log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
         return [
             (extra, {**shared, **outcome_metrics(trajectory, env, reward), **_ungraded(trajectory, env)})
@@ -137,6 +139,9 @@ class SciSciDataset(RLDataset):
         Of the shuffling; None keeps the order, once.
     order : Order or None
         Which example comes when; None for `Shuffled`.
+    redraw : callable or None
+        From the number of an epoch to its examples, for environments that draw them. `examples` are those of epoch 0,
+        and an epoch is as long as this one.
     """
 
     def __init__(
@@ -152,6 +157,7 @@ class SciSciDataset(RLDataset):
         batches: int | None = None,
         seed: int | None = 0,
         order: Order | None = None,
+        redraw: Callable[[int], Sequence[Example]] | None = None,
     ):
         if not examples:
             raise ValueError(f"no examples for {env_id}: none of the papers has the label it grades against")
@@ -162,6 +168,7 @@ class SciSciDataset(RLDataset):
         self.groups_per_batch, self.group_size = groups_per_batch, group_size
         self.renderer_name, self.tokenizer_name = renderer_name, tokenizer_name
         self.options = options or {}
+        self.redraw = redraw and functools.lru_cache(maxsize=2)(redraw)
         self.order = order or Shuffled(len(examples), seed or 0)
         self.batches = batches if batches is not None else -(-len(examples) // groups_per_batch)
 
@@ -183,10 +190,20 @@ class SciSciDataset(RLDataset):
         if self.seed is not None and "seed" in spec(self.env_id).option_names() and "seed" not in options:
             # Another draw of whatever the environment draws, every time a paper comes round; the same within a group.
             options = {**options, "seed": self.seed * 1_000_003 + position}
-        example = self.examples[position if self.seed is None else self.order(position)]
+        place = position if self.seed is None else self.order(position)
+        epoch = position // len(self.examples)
+        examples = self.redraw(epoch) if self.redraw and epoch else self.examples
+        # Another draw may be a little shorter.
+        example = examples[place % len(examples)]
         return SciSciGroupBuilder(
             self.env_id, example, self.renderer_name, self.tokenizer_name, self.group_size, options
         )
+
+
+def _drawn(
+    env_class: type[SciSciEnv], papers: Callable[[], Sequence[Paper]], seed: int, epoch: int
+) -> Sequence[Example]:
+    return env_class.examples(papers(), seed + 1_000_003 * epoch)
 
 
 OrderMaker = Callable[[Sequence[Example], int], Order]
@@ -228,12 +245,15 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
 
     async def __call__(self) -> tuple[SciSciDataset, SciSciDataset | None]:
         env_class = spec(self.env_id)
+        papers = functools.cache(functools.partial(load_papers, self.dataset, "train"))
         shared: dict[str, Any] = {
             "renderer_name": self.renderer_name,
             "tokenizer_name": self.tokenizer_name,
-            "options": self.options,
+            "options": {**env_class.training_options(papers), **self.options},
         }
-        training = env_class.examples(load_papers(self.dataset, "train"), self.seed)
+        training = env_class.examples(papers(), self.seed)
+        # An order goes by the labels of the examples, so it keeps them.
+        drawn = env_class.drawn and self.order is None
         train = SciSciDataset(
             self.env_id,
             training,
@@ -242,6 +262,7 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
             batches=self.batches,
             seed=self.seed,
             order=self.order(training, self.seed) if self.order and training else None,
+            redraw=functools.partial(_drawn, env_class, papers, self.seed) if drawn else None,
             **shared,
         )
         if not self.held_out:

@@ -48,16 +48,18 @@ def checkpoints(log_path: str | Path) -> list[Checkpoint]:
     return [by_step[step] for step in sorted(by_step)]
 
 
-def best_checkpoint(log_path: str | Path) -> tuple[Checkpoint, float]:
-    """The checkpoint with the best validation macro-F1, and that score; of equal ones the earliest.
+def best_checkpoint(log_path: str | Path, by: str = "validation/macro_f1") -> tuple[Checkpoint, float]:
+    """The checkpoint with the best validation macro-F1, or whatever metric `by` names; and that score.
+
+    Of equal ones it is the earliest.
 
     Raises
     ------
     FileNotFoundError
         If the run has no checkpoint that was validated.
     """
-    rows = [row for row in read_metrics(log_path) if "validation/macro_f1" in row]
-    scores = {int(row["step"]): float(row["validation/macro_f1"]) for row in rows}
+    rows = [row for row in read_metrics(log_path) if by in row]
+    scores = {int(row["step"]): float(row[by]) for row in rows}
     validated = [point for point in checkpoints(log_path) if point.sampler_path and point.step in scores]
     if not validated:
         raise FileNotFoundError(

@@ -23,24 +23,69 @@ def folder_or_name(config: Any, value: str | None) -> str | None:
     return os.path.abspath(value) if value and os.path.isdir(value) else value
 
 
+TINY_REPORT = "init_report.json"
+TINY: dict[str, Any] = {"lora_rank": 16, "learning_rate": 2e-3, "groups_per_batch": 16, "max_steps": 40}
+"""Options that suit models of `scisci-gym engine init-model`, where none are given."""
+
+
+def tiny_notes(model_name: str) -> dict[str, Any] | None:
+    """What the folder of a tiny model says about itself; None for any other model.
+
+    Returns
+    -------
+    dict
+        ``env`` and ``env_options``, which it was made for (older models do not say), and ``longest_answer`` in tokens.
+    """
+    path = Path(model_name) / TINY_REPORT
+    if not path.is_file():
+        return None
+    report = json.loads(path.read_text())
+    return {**report.get("notes", {}), "longest_answer": report.get("longest_answer", 0)}
+
+
+def suited(name: str, otherwise: Any) -> Any:
+    """A field whose default is that of `TINY` for a tiny model and `otherwise` for any other."""
+
+    def chosen(config: Any, value: Any) -> Any:
+        if value is not None:
+            return value
+        return otherwise if tiny_notes(config.model_name) is None else TINY[name]
+
+    return chz.field(default=None, munger=chosen)
+
+
+def _env_options(config: Any, value: str | None) -> str:
+    """A tiny model is asked as in its pre-training, any other with the defaults of the environment."""
+    options = (tiny_notes(config.model_name) or {}).get("env_options", {}) if value is None else {}
+    return value or ",".join(f"{name}={option}" for name, option in options.items())
+
+
+def _max_tokens(config: Any, value: int | None) -> int:
+    """A tiny model has no more to say than the longest answer that it has seen, if it was made for the environment."""
+    notes = tiny_notes(config.model_name)
+    if value is not None or notes is None or notes.get("env") != config.env:
+        return 1024 if value is None else value
+    return notes["longest_answer"] + 2
+
+
 @chz.chz
 class RecipeConfig(EngineConfig):
     """Options of every recipe; each field is a ``name=value`` argument. Folders are stored by their absolute path."""
 
     # What the policy learns.
     env: str = "disruption-v0"
-    env_options: str = ""
+    env_options: str = chz.field(default=None, munger=_env_options)
     dataset: str = chz.field(munger=folder)
     # Which policy learns it.
     model_name: str = chz.field(munger=folder_or_name)
     renderer_name: str | None = None
     # A tinker:// path, or the log_path of a run: training starts from its best checkpoint on validation, or its last.
     load_checkpoint_path: str | None = chz.field(default=None, munger=folder_or_name)
-    lora_rank: int = 32
-    learning_rate: float | None = None
+    lora_rank: int = suited("lora_rank", 32)
+    learning_rate: float | None = suited("learning_rate", None)
     seed: int = 0
-    # Longest answer in tokens, in training and validation.
-    max_tokens: int = 1024
+    # Longest answer in tokens, in training and validation; default: 1024, or what a tiny model needs.
+    max_tokens: int = chz.field(default=None, munger=_max_tokens)
     # The number of validation papers that checkpoints are scored on: None for all, 0 for no validation.
     validation_examples: int | None = 256
     eval_every: int = 10

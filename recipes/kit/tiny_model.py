@@ -1,19 +1,25 @@
-"""A tiny base model for a dataset: `init_model` on the prompts of its unlabelled papers."""
+"""A tiny base model for a dataset and an environment: `init_model` on prompts about unlabelled papers."""
 
 from __future__ import annotations
 
+import asyncio
 import random
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from tinker_cookbook.renderers import Message
 
 from ...datasets.openalex.snapshot import read_works
-from ...datasets.paper import Paper
+from ...datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
 from ...datasets.store import load_card, load_papers
 from ...engine.tiny.init_model import InitReport, init_model
 from ...envs.disruption import DisruptionEnv
-from ...envs.kit.answers import format_answer
+from ...envs.kit.base import SciSciEnv
+from ...envs.registry import spec
+from ...evaluation.reachable import valid_answers
 
 MAX_PROMPTS = 12_000
 
@@ -25,13 +31,15 @@ def init_tiny_model(
     *,
     options: dict[str, Any],
     seed: int,
+    env_id: str = DisruptionEnv.env_id,
     progress: bool = True,
     **sizes: Any,
 ) -> InitReport:
     """Make a tiny model in `out`, pre-trained on papers up to the last validation year and on no label.
 
-    Its documents are the prompts of `DisruptionEnv`, each ended by a label drawn at random. Validation labels are used
-    for one thing: a linear probe of the hidden states decides whether another round of pre-training is needed.
+    Its documents are episodes of the environment about papers with made-up outcomes, whose answers are drawn at random.
+    So it knows the format of every answer, and nothing about the right one. Validation labels are used for one thing: a
+    linear probe of the hidden states decides whether another round of pre-training is needed.
 
     Parameters
     ----------
@@ -43,21 +51,41 @@ def init_tiny_model(
     sizes
         Passed on to `init_model`.
     """
+    env_class = spec(env_id)
     last_year = load_card(dataset)["split"]["validation_to"]
-    labels = DisruptionEnv.labels
-    prompts = unlabelled_prompts(works, last_year, options, seed)
-    validation = load_papers(dataset, "validation")
-    probe = [(DisruptionEnv(paper, **options).question(), str(paper.disruption_label)) for paper in validation]
+    papers = unlabelled_papers(works, last_year, seed)
+    rng = random.Random(seed + 1)
+    prompts = [_conversation(env_class(*example, **options), rng) for example in env_class.examples(papers, seed)]
+    examples = env_class.examples(load_papers(dataset, "validation"), seed)
+    probe = [(_question(env), env.gold_label) for env in (env_class(*example, **options) for example in examples)]
     return init_model(
         out,
         prompts,
-        answers=[format_answer(label) for label in labels],
-        whole_words=("answer", *labels),
+        answers=valid_answers(env_class),
+        whole_words=tuple(dict.fromkeys(("answer", *re.findall(r"[a-z]+", " ".join(env_class.labels))))),
         seed=seed,
         probe=probe,
         progress=progress,
+        notes={"env": env_id, "env_options": options},
         **sizes,
     )
+
+
+def _question(env: SciSciEnv) -> Sequence[Message]:
+    return asyncio.run(env.initial_observation())
+
+
+def _conversation(env: SciSciEnv, rng: random.Random) -> Sequence[Message]:
+    """An episode up to its last answer, with random answers before that."""
+
+    async def play() -> Sequence[Message]:
+        shown: Sequence[Message] = await env.initial_observation()
+        for _ in range(env.turns - 1):
+            answer = env.answer_for(rng.choice(env.labels))
+            shown = (await env.step(Message(role="assistant", content=answer))).next_messages
+        return shown
+
+    return asyncio.run(play())
 
 
 def works_of(dataset: Path) -> pa.Table:
@@ -78,25 +106,30 @@ def works_of(dataset: Path) -> pa.Table:
     )
 
 
-def unlabelled_prompts(works: pa.Table, last_year: int, options: dict[str, Any], seed: int) -> list[str]:
-    """Prompts of works with an abstract that were published up to `last_year`; at most 12,000, drawn by the seed."""
+def unlabelled_papers(works: pa.Table, last_year: int, seed: int) -> list[Paper]:
+    """Works with an abstract that were published up to `last_year`, with outcomes that the seed makes up.
+
+    At most 12,000, drawn by the seed. An environment needs outcomes to make an episode.
+    """
     columns = ("work_id", "title", "abstract", "publication_year", "field", "venue")
     published = works.select(columns).filter(pa.array(works["publication_year"].to_numpy() <= last_year))
     rows = [row for row in published.to_pylist() if row["title"] and row["abstract"]]
     random.Random(seed).shuffle(rows)
-    return [_prompt(row, options) for row in rows[:MAX_PROMPTS]]
+    rng = random.Random(seed)
+    return [_paper(row, rng) for row in rows[:MAX_PROMPTS]]
 
 
-def _prompt(row: dict[str, Any], options: dict[str, Any]) -> str:
-    # The environment needs a label to grade against; the prompt does not depend on it.
-    paper = Paper(
+def _paper(row: dict[str, Any], rng: random.Random) -> Paper:
+    return Paper(
         openalex_id=f"W{row['work_id']}",
         title=row["title"],
         abstract=row["abstract"],
         publication_year=row["publication_year"],
         primary_field=row["field"],
         venue=row["venue"],
-        disruption_label="neutral",
+        cd_index=rng.uniform(-1, 1),
+        disruption_label=rng.choice(DISRUPTION_LABELS),  # pyright: ignore[reportArgumentType]
+        novelty_label=rng.choice(NOVELTY_LABELS),  # pyright: ignore[reportArgumentType]
+        citation_percentile=rng.random(),
         label_scheme="quantile",
     )
-    return DisruptionEnv(paper, **options).question()

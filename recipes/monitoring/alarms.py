@@ -43,6 +43,8 @@ TRUNCATED = 0.1
 """Share of rollouts that were cut off."""
 UNPARSED = 0.5
 """Share of answers that cannot be parsed."""
+UNTRAINED = 0.02
+"""Share of answers that can be parsed: a policy with no more than this does not know the answer format."""
 LOSS_RISE = 1.5
 """The multiple of the lowest running mean of `RECENT` losses; the rise is also at least `LOSS_RISE_FLOOR`."""
 LOSS_RISE_FLOOR = 0.05
@@ -188,6 +190,21 @@ def unparsed(rows: Sequence[Row]) -> list[Alarm]:
     return [Alarm("unparsed", "warning", share[0], text)]
 
 
+def untrained_format(rows: Sequence[Row]) -> list[Alarm]:
+    """Hardly any answer could be parsed at the start (`UNTRAINED`), and hardly any can now: no reward tells answers
+    apart. It is raised at the first row, and by greedy validation answers where a run logs no others."""
+    for measure in (m.PARSED, m.VALIDATION_ANSWERED):
+        points = m.finite(rows, measure.key)
+        if points and points[0][1] <= UNTRAINED and points[-1][1] <= UNTRAINED:
+            text = (
+                f"{points[-1][1]:.0%} of the answers can be parsed, as at the start: the policy does not know the "
+                "answer format; start from SFT (scisci-gym train sft answers=random), or make the tiny model for this "
+                "environment (scisci-gym engine init-model --env)"
+            )
+            return [Alarm("untrained-format", "error", points[-1][0], text)]
+    return []
+
+
 def loss_rise(rows: Sequence[Row]) -> list[Alarm]:
     """The loss of SFT or DPO rose to `LOSS_RISE` times its lowest running mean within `HORIZON` rows."""
     for measure in (m.NLL, m.DPO_LOSS):
@@ -203,7 +220,7 @@ def loss_rise(rows: Sequence[Row]) -> list[Alarm]:
 
 RULES: tuple[Callable[[Sequence[Row]], list[Alarm]], ...] = (
     *(not_finite, sampler_kl, reference_kl, entropy_collapse, label_collapse),
-    *(saturated_groups, truncation, unparsed, loss_rise),
+    *(saturated_groups, truncation, unparsed, untrained_format, loss_rise),
 )
 
 

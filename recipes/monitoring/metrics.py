@@ -123,6 +123,7 @@ CHALLENGER_FAILED = Measure("env/all/challenger_failed", "challengers that faile
 JUDGE_FAILED = Measure("env/all/judge_failed", "judges that failed", "lower", SHARE)
 TRUNCATED = Measure("env/all/truncated", "truncated rollouts", "lower", SHARE)
 PARSED = Measure("env/all/format_valid", "answers that parse", "higher", SHARE)
+VALIDATION_ANSWERED = Measure("validation/answered", "validation answers that parse", "higher", SHARE)
 NLL = Measure("train_mean_nll", "loss (NLL, nats a token)", "lower")
 DPO_LOSS = Measure("dpo_loss", "loss (DPO)", "lower")
 DPO_ACCURACY = Measure("accuracy", "pairs ranked right", "higher", SHARE)

@@ -23,6 +23,10 @@ NAMED = {
     "novelty-forecast-v0",
     "hit-paper-forecast-v0",
     "cd-forecast-v0",
+    "cd-forecast-v1",
+    "disruption-forecast-v1",
+    "novelty-forecast-v1",
+    "hit-paper-forecast-v1",
     "disruption-pairwise-v0",
     "disruption-selfplay-v0",
 }

@@ -6,6 +6,7 @@ import pytest
 
 from scisci_gym import Paper, make, spec, specs
 from scisci_gym.envs.disruption_pairwise import MARGIN
+from scisci_gym.envs.kit.answers import format_probabilities
 
 TEXT = {"title": "On ice", "abstract": "Water flows uphill under it.", "publication_year": 2003}
 PAPER = Paper(
@@ -161,10 +162,10 @@ class TestPairwise:
     def test_papers_that_are_too_close_make_no_pair(self):
         assert self.env_class.examples(year_of([0.0, 0.01, 0.02])) == []
 
-    def test_the_order_is_a_seeded_coin(self):
+    def test_the_seed_decides_the_order_and_the_better_paper_stands_first_half_of_the_time(self):
         papers = [paper for year in range(1900, 2000) for paper in year_of([-0.2, 0.0, 0.2], year=year)]
         firsts = [make("disruption-pairwise-v0", *pair).gold_label for pair in self.env_class.examples(papers, seed=3)]
-        assert 30 < firsts.count("first") < 70
+        assert firsts.count("first") == 50, "exactly half of them: a habit of position earns nothing"
         assert self.env_class.examples(papers, seed=3) != self.env_class.examples(papers, seed=4)
 
     @pytest.mark.parametrize("habit", ["first", "second"])
@@ -184,3 +185,31 @@ class TestPairwise:
             make("disruption-pairwise-v0", low, year_of([0.2], year=2010)[0])
         with pytest.raises(ValueError, match="different CD indices"):
             make("disruption-pairwise-v0", high, high)
+
+
+def test_skill_against_a_prior_by_hand():
+    prior = (0.5, 0.25, 0.25)
+    env = make("disruption-forecast-v1", PAPER, prior=prior)
+    truth = env.labels.index(env.gold_label)
+    assert step(make("disruption-forecast-v1", PAPER, prior=prior), env.gold_answer()).reward == 1.0
+    stated = format_probabilities(prior, env.labels)
+    uncertainty = 1 - sum(p * p for p in prior)
+    expected = 1 - sum((p - (k == truth)) ** 2 for k, p in enumerate(prior)) / uncertainty
+    assert step(env, stated).reward == pytest.approx(expected)
+    assert env.reward_range == (pytest.approx(1 - 2 / uncertainty), 1.0)
+    assert step(make("disruption-forecast-v1", PAPER, prior=prior), "no answer").reward == env.reward_range[0]
+    with pytest.raises(ValueError, match="prior must be one probability for each of"):
+        make("disruption-forecast-v1", PAPER, prior=(0.5, 0.5))
+
+
+def test_the_cd_index_by_rank_and_without_ranks_by_distance():
+    ranks = (-0.5, -0.01, 0.0, 0.01, 0.4)
+    assert step(make("cd-forecast-v1", other(cd_index=0.4), ranks=ranks), "<answer>0.4</answer>").reward == 1.0
+    # 0 lies above 2.5 and 0.4 above 4.5 of the five ranks.
+    assert step(make("cd-forecast-v1", other(cd_index=0.4), ranks=ranks), "<answer>0</answer>").reward == pytest.approx(
+        1 - 2 * (4.5 - 2.5) / 5
+    )
+    for env_id in ("cd-forecast-v0", "cd-forecast-v1"):
+        assert step(make(env_id, other(cd_index=0.4)), "<answer>0.1</answer>").reward == pytest.approx(0.7)
+    with pytest.raises(ValueError, match="ascending order"):
+        make("cd-forecast-v1", PAPER, ranks=(0.2, 0.1))

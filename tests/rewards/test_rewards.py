@@ -13,9 +13,12 @@ from scisci_gym.rewards import (
     RewardBreakdown,
     adaptation,
     brier_reward,
+    brier_skill,
+    brier_skill_floor,
     correctness,
     distance_reward,
     group_diagnostics,
+    rank_distance_reward,
 )
 
 LABELS = ("disruptive", "consolidating", "neutral")
@@ -141,3 +144,45 @@ def test_diagnostics_agree_with_counting_pairs(rewards):
     assert found["reward_tie_group_rate"] == float(any(pairs))
     assert found.pop("reward_group_std") == pytest.approx(statistics.pstdev(rewards))
     assert all(0.0 <= value <= 1.0 for value in found.values())
+
+
+@given(SHARES, SHARES, st.data())
+def test_brier_skill_is_strictly_proper_whatever_the_prior(belief, prior, data):
+    prior = (prior + [0.5] * len(belief))[: len(belief)]
+    prior = [share / math.fsum(prior) for share in prior]
+    other = data.draw(st.permutations(belief))
+
+    def expected(stated):
+        return math.fsum(p * brier_skill(stated, k, prior) for k, p in enumerate(belief))
+
+    assert expected(belief) >= expected(other) - 1e-9
+    if math.dist(belief, other) > 0.01:
+        assert expected(belief) > expected(other)
+
+
+@given(SHARES)
+def test_brier_skill_is_nothing_for_the_prior_one_for_the_truth_and_the_floor_for_certainty_of_another(prior):
+    stated = math.fsum(p * brier_skill(prior, k, prior) for k, p in enumerate(prior))
+    assert stated == pytest.approx(0.0, abs=1e-9)
+    certain = [1.0, *[0.0] * (len(prior) - 1)]
+    assert brier_skill(certain, 0, prior) == 1.0
+    assert brier_skill(certain, 1, prior) == brier_skill_floor(prior) < 0
+
+
+@pytest.mark.parametrize("prior", [[1.0, 0.0], [0.5, 0.6], [1.5, -0.5]])
+def test_a_prior_that_is_certain_or_no_distribution_is_refused(prior):
+    with pytest.raises(ValueError, match="a prior must be probabilities"):
+        brier_skill([0.5, 0.5], 0, prior)
+
+
+NUMBERS = st.lists(st.floats(-1, 1), min_size=1, max_size=15)
+
+
+@given(NUMBERS, st.lists(st.floats(-1, 1), min_size=1, max_size=9), st.floats(-1, 1))
+def test_no_forecast_beats_the_median_of_what_is_believed_by_rank(ranks, believed, forecast):
+    def expected(stated):
+        return math.fsum(rank_distance_reward(stated, truth, sorted(ranks)) for truth in believed) / len(believed)
+
+    assert expected(statistics.median_low(believed)) >= expected(forecast) - 1e-9
+    assert -1 <= expected(forecast) <= 1
+    assert rank_distance_reward(forecast, forecast, sorted(ranks)) == 1

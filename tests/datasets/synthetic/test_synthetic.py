@@ -139,8 +139,28 @@ def test_the_card_states_the_ceiling(command, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"papers": 10}, "papers"), ({"fidelity": 0.2}, "fidelity"), ({"years": 3}, "years"), ({"words": 1}, "words")],
+    [
+        ({"papers": 10}, "papers"),
+        ({"fidelity": 0.2}, "fidelity"),
+        ({"years": 3}, "years"),
+        ({"words": 1}, "words"),
+        ({"tells": ("fame",)}, "tells"),
+    ],
 )
 def test_impossible_corpora_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         SyntheticCorpus(**options)
+
+
+def test_the_wording_can_tell_novelty_and_hits_as_well_each_at_the_stated_rate(tmp_path, command):
+    options = ("--papers", "3000", "--seed", "4", "--fidelity", "0.9", "--tells", "disruption,novelty,hit")
+    assert command("build", "synthetic", *options, "--out", tmp_path).exit_code == 0
+    papers = [paper for name in SPLITS for paper in load_papers(tmp_path, name)]
+    for subject in ("disruption", "novelty", "hit"):
+        labelled = [p for p in papers if getattr(p, f"{subject}_label") is not None]
+        read = [style_from_text(p.abstract, subject) for p in labelled]
+        right = np.mean([style == getattr(p, f"{subject}_label") for style, p in zip(read, labelled, strict=True)])
+        assert abs(right - 0.9) < 5 * sqrt(0.9 * 0.1 / len(labelled)) + 0.03, subject
+    found = load_card(tmp_path)["ceiling"]
+    assert found["tells"] == ["disruption", "novelty", "hit"]
+    assert found["novelty"]["test"]["accuracy"] > 0.75

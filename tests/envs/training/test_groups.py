@@ -1,6 +1,7 @@
 """From papers to groups and batches: the floor for early ends, metrics, shuffling, pickling."""
 
 import asyncio
+import dataclasses
 import pickle
 
 import pytest
@@ -9,7 +10,7 @@ from tinker_cookbook.rl.rollouts import do_group_rollout
 
 from scisci_gym import spec, specs
 from scisci_gym.datasets.store import save_dataset
-from scisci_gym.envs.integrations.cookbook_benchmarks import GradedEnv
+from scisci_gym.envs.integrations.cookbook_benchmarks import GradedEnv, SciSciBenchmark
 from scisci_gym.envs.training.groups import (
     SciSciDataset,
     SciSciDatasetBuilder,
@@ -163,3 +164,40 @@ def test_the_builder_reads_a_dataset_folder(papers, tmp_path, byte_renderer):
     assert held_out is not None
     assert [len(held_out), len(held_out.get_batch(0)), held_out.group_size] == [1, 2, 1]
     assert held_out.get_batch(0)[0].options == {"prompt": "short"}
+
+
+def folder_builder(papers, tmp_path, env_id, **options):
+    save_dataset(tmp_path, {"train": papers, "validation": papers, "test": papers})
+    arguments = {"dataset": str(tmp_path), "renderer_name": "byte", "tokenizer_name": "byte", **options}
+    return SciSciDatasetBuilder(env_id=env_id, groups_per_batch=2, group_size=2, **arguments)
+
+
+def test_priors_and_ranks_come_from_the_training_papers_unless_they_are_given(papers, tmp_path, byte_renderer):
+    train, _ = asyncio.run(folder_builder(papers, tmp_path, "hit-paper-forecast-v1")())
+    hits = sum(paper.hit_label == "hit" for paper in papers)
+    assert train.options["prior"][0] == (hits + 1) / (len(papers) + 2)
+    (asked, *_) = SciSciBenchmark("hit-paper-forecast-v1", dataset=str(tmp_path)).episodes()
+    assert asked.prior == train.options["prior"]
+    train, _ = asyncio.run(folder_builder(papers, tmp_path, "cd-forecast-v1")())
+    assert set(train.options["ranks"]) == {paper.cd_index for paper in papers}
+    assert list(train.options["ranks"]) == sorted(train.options["ranks"])
+    given = {"prior": (0.5, 0.5)}
+    train, _ = asyncio.run(folder_builder(papers, tmp_path, "hit-paper-forecast-v1", options=given)())
+    assert train.options == given
+
+
+def test_pairs_are_drawn_anew_every_epoch(papers, tmp_path, byte_renderer):
+    crowd = [
+        dataclasses.replace(papers[0], openalex_id=f"W{i}", cd_index=i / 60, disruption_label=None, n_i=None, n_j=None)
+        for i in range(-30, 30)
+    ]
+    train, _ = asyncio.run(folder_builder(crowd, tmp_path, "disruption-pairwise-v0", batches=30, held_out=0)())
+    shown = [
+        frozenset(paper.openalex_id for paper in builder.example)
+        for index in range(30)
+        for builder in train.get_batch(index)
+    ]
+    first, second, third = set(shown[:20]), set(shown[20:40]), set(shown[40:])
+    assert len(first) == len(second) == len(third) == 20
+    assert len(first & second) < 10 > len(second & third)
+    assert train.get_batch(17) == train.get_batch(17)

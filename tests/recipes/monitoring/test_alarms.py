@@ -16,7 +16,12 @@ def rows(**columns: list) -> list[dict]:
     length = max(map(len, columns.values()))
     names = {"r": REWARD, "c": CORRECT, "h": ENTROPY, "kl": KL, "kl1": KL_V1, "ref": REFERENCE}
     names |= {"uniform": UNIFORM, "floor": FLOOR, "best": BEST, "cut": "env/all/truncated"}
-    names |= {"parsed": "env/all/format_valid", "nll": "train_mean_nll", "dpo": "dpo_loss"}
+    names |= {
+        "parsed": "env/all/format_valid",
+        "nll": "train_mean_nll",
+        "dpo": "dpo_loss",
+        "answered": "validation/answered",
+    }
     names |= {f"{kind}_{label}": f"env/all/{kind}/{label}" for kind in ("predicted", "expected") for label in "ab"}
     return [
         {"step": step, **{names[n]: c[step] for n, c in columns.items() if step < len(c) and c[step] is not None}}
@@ -130,3 +135,14 @@ def test_history_says_from_when_to_when() -> None:
     # The mean of five steps passes 0.1 with the second bad one and falls to it with the fourth good one.
     assert (alarm.name, first, last) == ("truncation", 11, 17)
     assert history(run, points=5)[0][0].name == "truncation", "fewer looks, the same alarm"
+
+
+@pytest.mark.parametrize("metric", ["parsed", "answered"])
+def test_a_policy_that_does_not_know_the_format_is_an_error_from_its_first_step_until_it_learns_it(metric: str) -> None:
+    untrained = ("untrained-format", "error")
+    assert names(alarms(rows(**{metric: [0.0]}))) == [untrained]
+    assert untrained in names(alarms(rows(**{metric: [0.01] * 5})))
+    assert untrained not in names(alarms(rows(**{metric: [0.0, 0.5]})))
+    # A format that is lost later is another matter.
+    assert untrained not in names(alarms(rows(**{metric: [0.9, 0.0]})))
+    assert alarms(rows(**{metric: [0.9]})) == []

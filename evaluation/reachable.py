@@ -1,0 +1,192 @@
+"""What can be earned in an environment on a synthetic dataset: by the best reader, by one answer to everything, by
+texts that answer nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..datasets.paper import Paper
+from ..datasets.synthetic.bayes import Styles, styles_of
+from ..envs.checking.degenerate import NOT_ANSWERS, pad
+from ..envs.kit.answers import format_number, format_probabilities
+from ..envs.kit.base import Example, SciSciEnv
+from ..envs.kit.episodes import play_episode, run_sync
+from ..envs.kit.single_turn import SingleTurnEnv
+
+GRID = 10
+"""Numbers and probabilities among `valid_answers` are multiples of 1 / GRID."""
+SUBJECTS = {"cd_index": "disruption", "novelty_score": "novelty", "citation_percentile": "hit"}
+PANEL_EXAMPLES = 8
+
+
+def subjects_of(env_class: type[SciSciEnv]) -> tuple[str, ...]:
+    """What a synthetic abstract has to tell for an environment to be learnable: some of disruption, novelty, hit."""
+    return tuple(SUBJECTS[name] for name in env_class.score_fields if name in SUBJECTS)
+
+
+def valid_answers(env_class: type[SciSciEnv]) -> list[str]:
+    """Valid answers of every kind that an environment accepts, for a policy to draw from without looking.
+
+    Examples
+    --------
+    >>> from scisci_gym import spec
+    >>> valid_answers(spec("novelty-v0"))[0], valid_answers(spec("cd-forecast-v0"))[3]
+    ('<answer>novel</answer>', '<answer>-0.7</answer>')
+    >>> valid_answers(spec("hit-paper-forecast-v0"))[2]
+    '<answer>hit: 0.2, ordinary: 0.8</answer>'
+    """
+    labels = env_class.labels
+    if env_class.asks_for == "number":
+        return [format_number(step / GRID) for step in range(-GRID, GRID + 1)]
+    if env_class.asks_for == "probabilities":
+        return [format_probabilities([part / GRID for part in parts], labels) for parts in _parts(GRID, len(labels))]
+    return [env_class.answer_for(label) for label in labels]
+
+
+def _parts(total: int, count: int) -> list[tuple[int, ...]]:
+    """All ways to write `total` as a sum of `count` whole numbers from 0, in order."""
+    if count == 1:
+        return [(total,)]
+    return [(first, *rest) for first in range(total + 1) for rest in _parts(total - first, count - 1)]
+
+
+@dataclass(frozen=True)
+class Reachable:
+    """Mean rewards on a split.
+
+    Parameters
+    ----------
+    reward_range : (float, float)
+        Floor and best of an episode.
+    best : float
+        Of the best reader: it sees which styles the wording has, and gives the answer that earned most on the training
+        papers of these styles.
+    chance : float
+        Of the best single answer to everything.
+    advantage : float
+        Of the best reader over the best single answer, in standard errors of the difference over examples.
+    oracle, no_op : float
+        Of the gold answers, and of an empty text.
+    constants : dict
+        Of every one of `valid_answers`, given to everything.
+    padded : float
+        What filler before an answer adds to its reward: the largest difference over the valid answers.
+    degenerate : dict
+        The most that each text that is no answer earned on any of 8 examples, by name.
+    """
+
+    reward_range: tuple[float, float]
+    best: float
+    chance: float
+    advantage: float
+    oracle: float
+    no_op: float
+    constants: dict[str, float]
+    padded: float
+    degenerate: dict[str, float]
+
+
+def reachable(
+    env_class: type[SciSciEnv],
+    train: Sequence[Paper],
+    papers: Sequence[Paper],
+    options: dict[str, Any],
+    tells: Sequence[str],
+) -> Reachable:
+    """Play the reader, the constants and the texts that are no answers.
+
+    Parameters
+    ----------
+    train, papers : sequence of Paper
+        What the reader learns from, and what everything is scored on.
+    options : dict
+        Of the environment.
+    tells : sequence of str
+        What the wording tells; see `SyntheticCorpus`.
+    """
+    examples = env_class.benchmark_examples(papers)
+    table = best_answers(env_class, env_class.examples(train), options, tells)
+    answers = valid_answers(env_class)
+
+    def play(said: Callable[[Example], str], chosen: Sequence[Example]) -> np.ndarray:
+        return run_sync(_rewards([(env_class(*example, **options), said(example)) for example in chosen]))
+
+    rewards = {answer: play(lambda _, answer=answer: answer, examples) for answer in answers}
+    best_constant = max(answers, key=lambda answer: rewards[answer].mean())
+    reader = play(lambda example: table.get(styles_of(example, tells), best_constant), examples)
+    gain = reader - rewards[best_constant]
+    error = gain.std(ddof=1) / np.sqrt(gain.size)
+    few = examples[:PANEL_EXAMPLES]
+    shown = {
+        example: str(run_sync(env_class(*example, **options).initial_observation())[-1]["content"]) for example in few
+    }
+    degenerate = {
+        name: float(play(lambda example, write=write: write(env_class, shown[example]), few).max())
+        for name, write in NOT_ANSWERS.items()
+    }
+    padded = max(
+        float((play(lambda _, answer=answer: pad(answer), few) - rewards[answer][: len(few)]).max())
+        for answer in answers
+    )
+    return Reachable(
+        reward_range=env_class(*examples[0], **options).reward_range,
+        best=float(reader.mean()),
+        chance=float(rewards[best_constant].mean()),
+        advantage=float(gain.mean() / error) if error else 0.0,
+        oracle=float(play(lambda example: env_class(*example, **options).gold_answer(), examples).mean()),
+        no_op=float(play(lambda _: "", few).mean()),
+        constants={answer: float(rewards[answer].mean()) for answer in answers},
+        padded=padded,
+        degenerate=degenerate,
+    )
+
+
+def best_answers(
+    env_class: type[SciSciEnv], examples: Sequence[Example], options: dict[str, Any], tells: Sequence[str]
+) -> dict[Styles, str]:
+    """For all styles that occur: the answer with the highest mean reward on the examples that have them.
+
+    Candidates are the `valid_answers`, and for forecasts what occurred: the shares of the labels, or the median.
+    """
+    by_styles: defaultdict[Styles, list[SciSciEnv]] = defaultdict(list)
+    question = getattr(env_class, "question_env", env_class)
+    known = {name: value for name, value in options.items() if name in question.option_names()}
+    for example in examples:
+        by_styles[styles_of(example, tells)].append(question(*example, **known))
+    return {styles: _best_answer(envs) for styles, envs in by_styles.items()}
+
+
+def _best_answer(envs: Sequence[SciSciEnv]) -> str:
+    env_class = type(envs[0])
+    candidates = valid_answers(env_class)
+    if env_class.asks_for == "number":
+        candidates.append(format_number(float(np.median([float(env.truth) for env in envs]))))
+    elif env_class.asks_for == "probabilities":
+        gold = [env.gold_label for env in envs]
+        shares = [gold.count(label) / len(gold) for label in env_class.labels]
+        candidates.append(format_probabilities(shares, env_class.labels))
+
+    def earned(answer: str) -> float:
+        rewards = []
+        for env in envs:
+            assert isinstance(env, SingleTurnEnv)
+            rewards.append(env.grade(answer).reward.total)
+        return float(np.mean(rewards))
+
+    return max(candidates, key=earned)
+
+
+async def _rewards(episodes: Sequence[tuple[SciSciEnv, str]]) -> np.ndarray:
+    """Rewards of episodes in which the agent always writes the same, with perfect quotes where there are turns."""
+    valid = set(valid_answers(type(episodes[0][0])))
+    rewards = []
+    for env, text in episodes:
+        if env.turns > 1 and text in valid:
+            text = env.gold_answer().replace(env.answer_for(env.gold_label), text)
+        rewards.append((await play_episode(env, lambda _, text=text: text)).reward)
+    return np.array(rewards)

@@ -1,0 +1,279 @@
+"""`scisci-gym check --learnable`: does RL learn an environment, from a policy that knows its answers and no label?
+
+The proof is made on a synthetic corpus, on which the reward of the best reader is known. It is written as a certificate
+in the shape of environment quality reports elsewhere: checks with an id, a status, what was observed and what was asked
+for (as in OpenEnv's RFC 008), and a profile of difficulty with pass rates by task (as in NeMo Gym's QC artefacts).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import chz
+from rich.console import Console
+
+from ...datasets.atomic_files import write_json_atomically
+from ...datasets.build import BuildOptions
+from ...datasets.cli.build import build_synthetic
+from ...datasets.labels.eligibility import LabelRules
+from ...datasets.store import load_card, load_papers
+from ...datasets.synthetic.corpus import SyntheticCorpus
+from ...engine import run_seed
+from ...envs.registry import spec
+from ...evaluation.ask import Answer, Policy, Task, policy_answers
+from ...evaluation.reachable import Reachable, reachable, subjects_of
+from ..kit.checkpoints import best_checkpoint
+from ..kit.tiny_model import init_tiny_model, works_of
+from ..monitoring.metrics import NO_SIGNAL, REWARD, read_metrics, sparkline, values
+from ..monitoring.record import read_run_record
+from ..rl import CLIConfig
+from .runner import Runner
+
+SCHEMA = "scisci-gym/certificate/1"
+TARGET = 0.9
+TARGETS = {"disruption-v0": 0.95, "novelty-v0": 0.95}
+"""The share of the gap between the start and the best reader that RL has to close; `TARGET` for all others."""
+BUDGET = 1200.0
+"""CPU seconds: ten minutes on two cores."""
+ENV_OPTIONS = {"prompt": "short"}
+
+
+@dataclass(frozen=True)
+class LearnableSettings:
+    """How an environment is put to the proof.
+
+    Parameters
+    ----------
+    seeds : tuple of int
+        Each decides a corpus, a model and a run of RL.
+    papers, fidelity : int, float
+        Of the synthetic corpus.
+    pretraining_steps : int
+        Of a round of pre-training.
+    examples, attempts : int
+        Test examples, and sampled answers to each, that the policy is scored on.
+    rl : dict
+        Options of RL, where they are not the recipe's defaults for a tiny model.
+    """
+
+    seeds: tuple[int, ...] = (301, 302)
+    papers: int = 6000
+    fidelity: float = 0.9
+    pretraining_steps: int = 300
+    examples: int = 128
+    attempts: int = 4
+    rl: dict[str, Any] = field(default_factory=dict)
+
+
+def certify(
+    env_id: str, out: Path, settings: LearnableSettings, console: Console, engine: str | None = None
+) -> dict[str, Any]:
+    """Put an environment to the proof and return its certificate, which `out`/certificates/ENV.json holds as well.
+
+    Nothing is trained where a check that needs no training has failed.
+    """
+    started, cpu = time.monotonic(), _cpu_seconds()
+    env_class = spec(env_id)
+    checks: list[dict[str, Any]] = []
+    seeds: list[dict[str, Any]] = []
+    for seed in settings.seeds:
+        tells = subjects_of(env_class)
+        data = out / f"data-{'-'.join(tells)}-{seed}"
+        if not (data / "card.json").is_file():
+            corpus = SyntheticCorpus(papers=settings.papers, seed=seed, fidelity=settings.fidelity, tells=tells)
+            build_synthetic(corpus, data, BuildOptions(LabelRules(), seed=seed), progress=False)
+        train = load_papers(data, "train")
+        options = {**env_class.training_options(lambda train=train: train), **ENV_OPTIONS}
+        limits = reachable(env_class, train, load_papers(data, "test"), options, tells)
+        found = _untrained_checks(limits)
+        checks += [{**check, "seed": seed} for check in found]
+        facts = {"seed": seed, "dataset": load_card(data)["content_hash"], "tells": list(tells), **asdict(limits)}
+        if all(check["status"] == "pass" for check in found):
+            folder = out / env_id / str(seed)
+            facts |= _learn(env_id, seed, data, folder, settings, console, engine)
+            target = TARGETS.get(env_id, TARGET)
+            checks += [{**check, "seed": seed} for check in _learned_checks(facts, target)]
+        seeds.append(facts)
+    seconds = {"wall": round(time.monotonic() - started, 1), "cpu": round(_cpu_seconds() - cpu, 1)}
+    checks.append(_check("cost.cpu_seconds", seconds["cpu"] <= BUDGET, seconds["cpu"], f"at most {BUDGET:g}"))
+    record = next((facts.pop("record") for facts in seeds if "record" in facts), {})
+    for facts in seeds:
+        facts.pop("record", None)
+    certificate = {
+        "schema": SCHEMA,
+        "environment": env_id,
+        "verdict": "pass" if all(check["status"] == "pass" for check in checks) else "fail",
+        "checks": checks,
+        "difficulty": _difficulty(seeds),
+        "settings": asdict(settings),
+        "seeds": seeds,
+        "seconds": seconds,
+        "versions": record.get("versions", {}),
+        "revision": record.get("revision"),
+    }
+    path = out / "certificates" / f"{env_id}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(path, certificate)
+    return certificate
+
+
+def _learn(
+    env_id: str,
+    seed: int,
+    data: Path,
+    folder: Path,
+    settings: LearnableSettings,
+    console: Console,
+    engine: str | None,
+) -> dict[str, Any]:
+    """Make the tiny policy, train it, and score where it started and where it ended."""
+    model = folder / "model"
+    if not (model / "init_report.json").is_file():
+        init_tiny_model(
+            model,
+            works_of(data),
+            data,
+            options=ENV_OPTIONS,
+            env_id=env_id,
+            seed=seed,
+            progress=console.is_terminal,
+            steps=settings.pretraining_steps,
+        )
+    cfg = CLIConfig(
+        env=env_id,
+        dataset=str(data),
+        model_name=str(model),
+        log_path=str(folder / "rl"),
+        checkpoints=str(folder / "checkpoints"),
+        seed=seed,
+        **settings.rl,
+    )
+    with Runner(console, engine) as runner:
+        runner.train("rl", cfg, f"{env_id}, seed {seed}")
+        runner.open(folder / "checkpoints")
+        with run_seed(seed):
+            point, _ = best_checkpoint(cfg.log_path, REWARD_ON_VALIDATION)
+            task = Task(env_id, cfg.options(), str(data), cfg.model_name, cfg.renderer(), cfg.max_tokens)
+            asked = asyncio.run(_ask(task, Policy("end", point.sampler_path), settings))
+    start, greedy, sampled = asked
+    rows = read_metrics(cfg.log_path)
+    curve = [round(value, 4) for _, value in values(rows, REWARD.key)]
+    ties = [value for _, value in values(rows, NO_SIGNAL.key)]
+    options = chz.asdict(cfg)
+    return {
+        "start": _mean(start),
+        "end": _mean(greedy),
+        "end_sampled": _mean([answer for attempt in sampled for answer in attempt]),
+        "step": point.step,
+        "curve": curve,
+        "sparkline": sparkline(curve, 24),
+        "groups_with_signal": {
+            "first_steps": round(1 - sum(ties[:5]) / max(1, len(ties[:5])), 4),
+            "all_steps": round(1 - sum(ties) / max(1, len(ties)), 4),
+        },
+        "pass_rates": _pass_rates(sampled),
+        "options": {name: value for name, value in options.items() if name not in LEFT_OUT},
+        "record": read_run_record(cfg.log_path),
+    }
+
+
+REWARD_ON_VALIDATION = "validation/reward"
+LEFT_OUT = {"dataset", "model_name", "log_path", "checkpoints", "wandb_name", "wandb_project", "question", "engine"}
+
+
+async def _ask(
+    task: Task, policy: Policy, settings: LearnableSettings
+) -> tuple[list[Answer], list[Answer], list[list[Answer]]]:
+    """Sampled answers of the base model, greedy answers of the policy, and as many sampled ones as there are attempts.
+
+    Greedy answers are those to the whole test split.
+    """
+    start = await policy_answers(task, Policy("start"), temperature=1.0, max_examples=settings.examples)
+    greedy = await policy_answers(task, policy)
+    sampled = [
+        await policy_answers(task, policy, temperature=1.0, max_examples=settings.examples)
+        for _ in range(settings.attempts)
+    ]
+    return start, greedy, sampled
+
+
+def _untrained_checks(limits: Reachable) -> list[dict[str, Any]]:
+    floor, best = limits.reward_range
+    worst = max(limits.degenerate.values())
+    return [
+        _check("semantic.oracle_max", limits.oracle > best - 1e-6, limits.oracle, f"{best:g}, the most there is"),
+        _check("semantic.noop_floor", limits.no_op <= floor, limits.no_op, f"{floor:g}, the least there is"),
+        _check("adversarial.degenerate_floor", worst <= floor, worst, f"{floor:g} for each text that is no answer"),
+        _check("adversarial.length", limits.padded <= 1e-9, limits.padded, "nothing for filler before an answer"),
+        _check(
+            "learnable.headroom",
+            limits.advantage >= 2,
+            limits.advantage,
+            "the best reader at least 2 standard errors above the best single answer",
+        ),
+    ]
+
+
+def _learned_checks(facts: dict[str, Any], target: float) -> list[dict[str, Any]]:
+    gap = facts["best"] - facts["start"]
+    facts["closed"] = round((facts["end"] - facts["start"]) / gap, 4) if gap > 0 else 0.0
+    above_chance = (facts["end"] - facts["chance"]) / (facts["best"] - facts["chance"])
+    facts["closed_from_chance"] = round(above_chance, 4)
+    signal = facts["groups_with_signal"]["first_steps"]
+    return [
+        _check("learnable.gap_closed", facts["closed"] >= target, facts["closed"], f"at least {target:g}"),
+        _check(
+            "learnable.reads_the_paper",
+            above_chance >= 0.5,
+            above_chance,
+            "at least half the way from the best single answer to the best reader",
+        ),
+        _check("learnable.signal", signal >= 0.2, signal, "rewards differ in a fifth of the groups of the first steps"),
+    ]
+
+
+def _check(check_id: str, holds: bool, observed: float, expected: str) -> dict[str, Any]:
+    return {
+        "id": check_id,
+        "status": "pass" if holds else "fail",
+        "observed": round(float(observed), 4),
+        "expected": expected,
+    }
+
+
+def _pass_rates(sampled: Sequence[Sequence[Answer]]) -> dict[str, float]:
+    """Share of the attempts at each task whose answer amounts to the right label."""
+    return {
+        attempts[0].example_id: sum(answer.predicted == answer.expected for answer in attempts) / len(attempts)
+        for attempts in zip(*sampled, strict=True)
+    }
+
+
+def _difficulty(seeds: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Share of the tasks that the policy never, sometimes and always passes; empty without training."""
+    rates = [rate for facts in seeds for rate in facts.get("pass_rates", {}).values()]
+    if not rates:
+        return {}
+    never, always = rates.count(0.0) / len(rates), rates.count(1.0) / len(rates)
+    return {
+        "tasks": len(rates),
+        "never": round(never, 4),
+        "sometimes": round(1 - never - always, 4),
+        "always": round(always, 4),
+    }
+
+
+def _mean(answers: Sequence[Answer]) -> float:
+    return round(sum(answer.reward for answer in answers) / len(answers), 6)
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of those that it has ended, such as engines."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
