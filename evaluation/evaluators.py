@@ -40,21 +40,10 @@ class ValidationScores(SamplingClientEvaluator):
         answers = await ask(self.benchmark, sampling_client, self.renderer, temperature=0.0, **limits)
         labels, predicted = spec(self.benchmark.env_id).labels, [answer.predicted for answer in answers]
         scores = score([answer.expected for answer in answers], predicted, labels)
-<<<<<<< HEAD
         found = {name: getattr(scores, name).value for name in ("accuracy", "macro_f1", "mcc")}
-        found |= {"answered": scores.answered}
+        found |= {"answered": scores.answered, "reward": fmean(answer.reward for answer in answers)}
         found |= {f"predicted/{label}": predicted.count(label) / len(predicted) for label in labels}
         return {f"validation/{name}": value for name, value in found.items()}
-=======
-        return {
-            "validation/accuracy": scores.accuracy.value,
-            "validation/macro_f1": scores.macro_f1.value,
-            "validation/mcc": scores.mcc.value,
-            "validation/answered": scores.answered,
-            "validation/reward": fmean(answer.reward for answer in answers),
-            **{f"validation/predicted/{label}": predicted.count(label) / len(predicted) for label in labels},
-        }
->>>>>>> e793d7d (check --learnable: certificates of what RL learns on a corpus with a known best reward; forecasts v1; tiny models for every environment)
 
 
 class HeldOutNLL(SamplingClientEvaluator):
