@@ -25,8 +25,8 @@ from ..compute.token_choice import OccurrenceKeys
 from ..compute.training import ForwardBackwardResult, TrainingDatum, forward_backward
 from ..errors import RequestError
 from ..options import EngineOptions, is_hub_name
+from .gathering import SampleJob
 from .sampling_sessions import SamplingSession, SamplingSessions
-from .scheduler import SampleJob
 
 logger = logging.getLogger(__name__)
 

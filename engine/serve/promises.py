@@ -10,7 +10,8 @@ from typing import Any
 from aiohttp import web
 
 from ..errors import RequestError
-from .scheduler import Job, SampleJob, Scheduler
+from .gathering import SampleJob
+from .scheduler import Job, Scheduler
 
 KEEP_FETCHED = 30.0
 """Seconds a fetched result is kept, in case the reply was lost on the way."""

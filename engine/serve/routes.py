@@ -12,9 +12,9 @@ from ..protocol import messages as m
 from ..protocol import wire
 from .backend import Backend
 from .client_sessions import ClientSessions
+from .gathering import SampleJob
 from .promises import Promise, Promises
 from .sampling_sessions import SamplingSession
-from .scheduler import SampleJob
 
 
 @dataclass

@@ -13,7 +13,7 @@ from scisci_gym.engine.compute.sampling import SampleRequest
 from scisci_gym.engine.errors import RequestError
 from scisci_gym.engine.serve import client_sessions, sampling_sessions
 from scisci_gym.engine.serve.backend import Backend
-from scisci_gym.engine.serve.scheduler import SampleJob
+from scisci_gym.engine.serve.gathering import SampleJob
 
 MODEL = "s:train:0"
 REQUEST = SampleRequest((5, 6, 7), (b"key",), 4)

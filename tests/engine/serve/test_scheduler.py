@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from scisci_gym.engine.serve.scheduler import Job, Patience, SampleJob, Scheduler
+from scisci_gym.engine.serve.gathering import Patience, SampleJob
+from scisci_gym.engine.serve.scheduler import Job, Scheduler
 
 
 class Recorder:
@@ -103,7 +104,7 @@ def test_training_jobs_keep_their_order_and_failures_are_reported(recorder: Reco
 def test_a_slow_client_is_given_more_time(recorder: Recorder) -> None:
     """Gaps longer than the usual wait split the first burst; the second is waited for."""
     scheduler = running(recorder, quiet=0.05)
-    scheduler.patience._gap = 0.1
+    scheduler._samples.patience._gap = 0.1
     for seq in range(4):
         scheduler.submit(recorder.sample(seq))
         time.sleep(0.1)
