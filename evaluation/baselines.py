@@ -48,13 +48,7 @@ def examples_of(
     options: dict[str, Any] | None = None,
     max_examples: int | None = None,
 ) -> Examples:
-    """Examples of an environment in a dataset.
-
-    Raises
-    ------
-    ValueError
-        If training or the split has none.
-    """
+    """Examples of an environment in a dataset; raises ValueError if training or the split has none."""
     env_class = spec(env_id)
 
     def part(name: str) -> list[SciSciEnv]:

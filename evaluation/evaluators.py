@@ -59,15 +59,9 @@ class HeldOutNLL(SamplingClientEvaluator):
     Parameters
     ----------
     envs : list of SciSciEnv
-        Fresh episodes; their prompts are read once.
-    renderer : Renderer
+        Fresh episodes; their prompts are read once. Without any, ValueError is raised.
     max_length : int or None
         Longest sequence in tokens, as in training. A longer one is cut from its end.
-
-    Raises
-    ------
-    ValueError
-        If there is no example.
     """
 
     def __init__(self, envs: list[SciSciEnv], renderer: Renderer, max_length: int | None = None):

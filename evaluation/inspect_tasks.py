@@ -269,18 +269,16 @@ async def run_inspect(
     temperature: float = 0.0,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Run Inspect tasks on a sampling client, through the cookbook's `InspectEvaluator`.
+    """Run Inspect tasks on a client that samples from a policy, through the cookbook's `InspectEvaluator`.
 
     Parameters
     ----------
     tasks : sequence of str or inspect_ai.Task
         Names as on Inspect's command line, such as ``"scisci_gym/disruption"`` or ``"inspect_evals/gpqa_diamond"``.
-    client, model_name, renderer_name
-        As in `Task`; the client samples from the policy.
     folder : Path
         Inspect's logs go here, for ``inspect view``.
     limit : int or None
-        First examples of each task that is given by its name.
+        Number of examples of each task that is given by its name: the first ones.
 
     Returns
     -------

@@ -38,16 +38,10 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Learner:
-    """Features of papers and candidate models on top of them.
+    """Features of papers (an unfitted transformer) and candidate models on top of them, made from a seed.
 
-    Parameters
-    ----------
-    name, numeric_name : str
-        For tables: where labels or probabilities are asked for, and where a number is.
-    features : callable
-        Makes an unfitted transformer of papers.
-    classifiers, regressors : callables
-        From a seed to candidates; the one that does best on validation papers is used.
+    The candidate that does best on validation papers is used. Tables show `name` where labels or probabilities are
+    asked for, and `numeric_name` where a number is.
     """
 
     name: str
@@ -186,12 +180,8 @@ def label_probabilities_of(
 ) -> np.ndarray:
     """Probabilities of `labels` for the test papers; float (N, K). A label that training does not show gets 0.
 
-    Parameters
-    ----------
-    train, validation : (papers, labels)
-        The model is fitted on the training papers alone; the candidate with the best macro-F1 on the validation papers,
-        or with the best Brier score, is used. Without validation papers it is the middle one.
-    by_brier : bool
+    The model is fitted on the training papers alone; the candidate with the best macro-F1 on the validation papers, or
+    with the best Brier score, is used. Without validation papers it is the middle one.
     """
     held_out, truth = validation
     candidates = _candidates(learner, labels, train, held_out, test, seed)

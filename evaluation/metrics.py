@@ -217,16 +217,7 @@ def discrimination(
 def weighted_auroc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Probability that a positive example scores higher than a negative one (ties: half), under each row of weights.
 
-    Parameters
-    ----------
-    scores : float array (N,)
-    positive : bool array (N,)
-    weights : float array (R, N)
-
-    Returns
-    -------
-    float array (R,)
-        NaN where one of the two classes is absent.
+    From scores (N,), a bool array (N,) and weights (R, N) to areas (R,), NaN where one of the two classes is absent.
     """
     if not len(scores):
         return np.full(len(weights), np.nan)

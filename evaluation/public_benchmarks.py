@@ -28,14 +28,9 @@ async def public_benchmarks(
     max_tokens: int,
     max_examples: int | None = None,
 ) -> dict[str, Any]:
-    """Run benchmarks of the cookbook's registry, greedily, one after the other.
+    """Run benchmarks of the cookbook's registry, such as ``gsm8k``, greedily, one after the other.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Such as ``gsm8k``, ``mmlu_pro``, ``ifeval``.
-    folder : Path
-        Where answers are kept; a second call asks only what is missing.
+    Answers are kept in `folder`; a second call asks only what is missing.
 
     Returns
     -------

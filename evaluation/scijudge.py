@@ -15,23 +15,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tinker_cookbook.eval.benchmarks import BenchmarkConfig, BenchmarkResult, register
-from tinker_cookbook.renderers import Renderer
-from tinker_cookbook.rl.types import Env
+from tinker_cookbook.eval.benchmarks import BenchmarkResult, register
 
 from ..datasets.paper import FIRST_YEAR, LAST_YEAR, Paper
-from ..envs.integrations.cookbook_benchmarks import GradedEnv, SciSciBenchmark
+from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from ..envs.kit.answers import format_answer, parse_label
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.fencing import as_data
 from ..envs.kit.prompts import DATA
 from ..envs.kit.single_turn import NO_ANSWER, Grade, SingleTurnEnv
-from ..envs.training.groups import token_env
 from ..rewards import RewardBreakdown, correctness
 
 FILE_VARIABLE = "SCISCI_GYM_SCIJUDGE"
@@ -170,10 +166,7 @@ def _shown(paper: Paper) -> str:
 class SciJudgeBenchmark(SciSciBenchmark):
     """The pairs of a file, each in both orders; the score is the share of pairs that are right in both.
 
-    Parameters
-    ----------
-    path : str or None
-        None: the environment variable ``SCISCI_GYM_SCIJUDGE``.
+    Without a path it is the file that the environment variable ``SCISCI_GYM_SCIJUDGE`` names.
 
     Notes
     -----
@@ -197,11 +190,6 @@ class SciJudgeBenchmark(SciSciBenchmark):
         wanted = len(pairs) if max_examples is None else min(len(pairs), max(1, max_examples // 2))
         chosen = [pairs[index * len(pairs) // wanted] for index in range(wanted)]
         return [CitationPairEnv(order) for pair in chosen for order in (pair, pair.swapped())]
-
-    def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:
-        """The episodes as environments of the cookbook."""
-        envs = self.episodes(config.max_examples)
-        return [token_env(GradedEnv(env, config.system_prompt), renderer, floor=0.0) for env in envs]
 
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
         """The share of pairs that are right in both orders; see the notes of the class."""

@@ -230,14 +230,7 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
 
 
 async def consistency_report(examined: Examination, wordings: int = WORDINGS) -> dict[str, Any]:
-    """Ask a policy every question in its own and in other wordings; pairs also in both orders.
-
-    Parameters
-    ----------
-    examined : Examination
-        Of a single-turn environment.
-    wordings : int in [1, WORDINGS]
-        Number of other wordings.
+    """Ask a policy every question in its own and in 1 to `WORDINGS` other wordings; pairs also in both orders.
 
     Returns
     -------

@@ -25,13 +25,8 @@ KINDS = ("truth", "wrong", "control")
 class Challenged:
     """An episode in which a challenge was put.
 
-    Parameters
-    ----------
-    kind : "truth" | "wrong" | "control"
-    expected, first, final : str
-        Labels; `final` is "" if the last message was not an answer.
-    argued : str
-        The label that was argued for; "" in the control.
+    Of the labels, `final` is "" if the last message was not an answer, and `argued`, the one that was argued for, is ""
+    in the control. `kind` is one of `KINDS`.
     """
 
     kind: str

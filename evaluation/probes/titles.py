@@ -52,11 +52,10 @@ _TEMPLATE = re.compile(r"<\|[^|>]*\|>")
 
 @dataclass(frozen=True)
 class TitleRecall:
-    """How well a model completed one title.
+    """How well a model completed one title, from its first half (`shown`).
 
     Parameters
     ----------
-    paper_id, shown, rest, completion : str
     score : float in [0, 1]
         See `title_score`.
     control : float in [0, 1]
@@ -234,19 +233,12 @@ def _strata(paper: Paper) -> tuple[tuple[Any, ...], ...]:
 def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0) -> dict[str, Any]:
     """Means over a model's completions, and whether it knows the papers. Intervals resample papers.
 
-    Parameters
-    ----------
-    recalls : sequence of TitleRecall
-    too_short : int
-        Number of papers whose titles are too short to be probed.
-    seed : int
-        Of the bootstrap.
-
     Returns
     -------
     dict
-        ``probed``, ``too_short`` : numbers of papers. As `Score`: the mean match with the true second half
-        (``score``), with those of other papers (``control``), and their difference (``excess``). A model that guesses
+        ``probed`` : number of papers. ``too_short`` : number of papers whose titles are too short to be probed. As
+        `Score`: the mean match with the true second half (``score``), with those of other papers (``control``), and
+        their difference (``excess``). A model that guesses
         well has an excess above 0, too, because a first half tells something about the second. ``known``,
         ``control_known``, ``excess_known`` : the same for the share of near-verbatim matches, which guesses do not
         reach. ``memorised`` : whether ``excess_known`` is above 0.05 with its whole interval.

@@ -17,7 +17,7 @@ from .tables import ResultTable, result_tables, sentence
 
 ERRORS, RELIABILITY = 5, 4
 TITLES = {
-    "held_out_nll": "Held-out negative log-likelihood",
+    "held_out_nll": "Negative log-likelihood of the right answers",
     "public": "Public benchmarks",
     "inspect": "Inspect",
     "contamination": "Contamination",

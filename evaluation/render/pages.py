@@ -45,19 +45,11 @@ GENERATOR = b'<meta name="generator" content="scisci-gym">'
 
 
 def render_page(template: str, out: str | Path, **context: Any) -> Path:
-    """Render a template of this folder into a file and return its path.
+    """Render a template, such as ``"demo_report.html.j2"``, into the file `out` and return its path.
 
     Templates extend ``base.html.j2`` (style, light and dark scheme) and import ``parts.html.j2`` (tables, figures,
-    episodes). The file is written aside and renamed, so that a browser never loads half a page.
-
-    Parameters
-    ----------
-    template : str
-        Such as ``"demo_report.html.j2"``.
-    out : path
-        File to write; its folder is made if it is not there.
-    **context
-        Names that the template uses. Strings are escaped.
+    episodes). Strings of the context, the names that a template uses, are escaped. The file is written aside and
+    renamed, so that a browser never loads half a page.
 
     Raises
     ------
