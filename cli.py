@@ -25,7 +25,9 @@ def one_line_for_usage_errors() -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
         command = error.ctx.command_path if error.ctx else "scisci-gym"
-        typer.echo(f"error: {error.format_message().rstrip('.')}. See `{command} --help`.", err=True)
+        message = error.format_message()
+        stop = "" if message.endswith((".", "?")) else "."
+        typer.echo(f"error: {message}{stop} See `{command} --help`.", err=True)
         raise typer.Exit(2) from error
 
 

@@ -68,7 +68,7 @@ def test_help_everywhere(command: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "cause", "remedy"),
     [
-        ("plya disruption-v0", "No such command 'plya'", "Did you mean 'play'?"),
+        ("plya disruption-v0", "No such command 'plya'", "Did you mean 'play'? See `scisci-gym --help`."),
         ("play", "Missing argument 'ID'", "`scisci-gym play --help`"),
         ("show disruption-v0 --datset x", "No such option: --datset", "--dataset"),
         ("play disruption-v0 --index first", "Invalid value for '--index'", "`scisci-gym play --help`"),
