@@ -9,9 +9,11 @@ from typing import Any
 from ..datasets.paper import Paper
 from .disruption import DisruptionEnv
 from .impact import ImpactEnv
+from .kit.reasons import Reasons
 from .kit.two_turn import Challenge, TwoTurnEnv
 from .opponents.challengers import CHALLENGERS, Case, Challenger, argument_of
 from .opponents.judge import JUDGES, ReasonsJudge
+from .opponents.reader import REASONS
 from .registry import register
 
 
@@ -36,6 +38,8 @@ class AdversarialEnv(TwoTurnEnv):
     judge : ReasonsJudge or str or None
         A language model that can lower R_reasoning, or its name: ``tinker:MODEL`` or ``litellm:MODEL``. If it fails,
         R_reasoning is 0, and the metric ``judge_failed`` of the episode is 1.
+    reasons : Reasons or str or None
+        How quotes are paid: ``quotes`` (the default) or ``reader:DATASET``; see docs/rewards.md.
     partial : bool
         R_correctness is the mean over the questions that an answer holds, +1 for a right one and -1 for a wrong one:
         in [-1, 1], and 0 if one of two is right. An answer to one question is right or wrong as ever.
@@ -53,11 +57,14 @@ class AdversarialEnv(TwoTurnEnv):
         control_rate: float = 0.25,
         seed: int = 0,
         judge: ReasonsJudge | str | None = None,
+        reasons: Reasons | str | None = None,
         partial: bool = False,
         prompt: str = "full",
         references: bool = False,
     ):
-        super().__init__(paper, partial=partial, prompt=prompt, references=references)
+        super().__init__(
+            paper, reasons=REASONS.resolve(reasons or "quotes"), partial=partial, prompt=prompt, references=references
+        )
         if not 0.0 <= control_rate <= 1.0:
             raise ValueError(f"control_rate must be in [0, 1], got {control_rate!r}")
         self.control_rate, self.seed = control_rate, seed
@@ -71,6 +78,7 @@ class AdversarialEnv(TwoTurnEnv):
             JUDGES.resolve(options["judge"])
         if options.get("challenger") is not None:
             CHALLENGERS.resolve(options["challenger"]).prepare(cls.question_env)
+        REASONS.resolve(options.get("reasons") or "quotes").prepare(cls.question_env)
 
     @classmethod
     def alternatives(cls, label: str) -> list[tuple[str, str]]:

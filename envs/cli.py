@@ -21,6 +21,7 @@ from .kit.cards import class_shares, sections, summary
 from .kit.episodes import run_sync
 from .opponents.challengers import CHALLENGERS
 from .opponents.judge import JUDGES
+from .opponents.reader import REASONS
 from .registry import make, spec, specs
 
 app = typer.Typer(no_args_is_help=True)
@@ -58,9 +59,10 @@ def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None
     for title, text in sections(env_class).items():
         console.print(f"\n[bold]{title}[/bold]")
         console.print(Markdown(_arguments(text) if title == "Arguments" else text.replace("``", "`")))
-    for option, known in (("challenger", CHALLENGERS), ("judge", JUDGES)):
+    named = {"Challengers": ("challenger", CHALLENGERS), "Judges": ("judge", JUDGES), "Reasons": ("reasons", REASONS)}
+    for title, (option, known) in named.items():
         if option in env_class.option_names():
-            console.print(f"\n[bold]{option.capitalize()}s[/bold] by name, as in env_options={option}=NAME")
+            console.print(f"\n[bold]{title}[/bold] by name, as in env_options={option}=NAME")
             for name, about in known.listing().items():
                 console.print(f"  {name:<16} {about}", markup=False, highlight=False)
     console.print(f"\n[bold]Labels[/bold] of {len(examples)} examples")

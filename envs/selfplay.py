@@ -90,9 +90,12 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
     -----------
     The game of ``disruption-adversarial-v0`` between two copies of the policy. Side A predicts, reads what B says, and
     has the last word. Side B reads the paper and A's first answer and says what it thinks of it, with a label of its
-    own. Both sides are paid for the truth; there is nothing to be had from misleading the other. A group of G rollouts
-    holds G // 2 games about the same paper (and, if G is odd, one A against the scripted challenger); its advantages
-    are centred over all of them. Built on its own, as in the benchmark, it is side A against the scripted challenger.
+    own. Both sides are paid for the truth. A group of G rollouts holds G // 2 games about the same paper (and, if G is
+    odd, one A against the scripted challenger). Its advantages are centred for each side by itself: if both shared one
+    mean, a B that misleads A would lower the mean that it is compared with, and gain by it. So a side has to have two
+    rollouts in a group to learn anything: four are the least. The rewards that the cookbook logs are shifted by that,
+    with the mean of the group as it was; those of the sides are the metrics ``reward`` and ``objector_reward``. Built
+    on its own, as in the benchmark, it is side A against the scripted challenger.
 
     Action
     ------
@@ -122,7 +125,7 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
         Where the other side sits; None for the scripted challenger.
     patience : float
         Seconds that one side waits for the other before it plays on alone.
-    challenger, control_rate, seed, judge, partial, prompt, references
+    challenger, control_rate, seed, judge, reasons, partial, prompt, references
         As for ``disruption-adversarial-v0``.
     """
 
@@ -174,6 +177,7 @@ class ObjectorEnv(DisruptionEnv):
 
     env_id = "disruption-selfplay-v0"
     reward_range = (WRONG, CORRECT + MAX_ADAPTATION)
+    side = "objector"
     # Names of their own: `correct` is about side A, here as in the benchmark.
     ungraded = {"objector_correct": 0.0, "objector_format_valid": 0.0}  # noqa: RUF012  (a class constant of the base)
 

@@ -3,7 +3,7 @@
 from .composite import CORRECT, MAX_ADAPTATION, MAX_REASONING, WRONG, RewardBreakdown, adaptation, correctness
 from .diagnostics import group_diagnostics
 from .forecast import brier_reward, brier_skill, brier_skill_floor, distance_reward, rank_distance_reward
-from .quotes import best_quotes, quote_credit
+from .quotes import best_quotes, evidence_credit, passages_of, quote_credit
 
 __all__ = [
     "CORRECT",
@@ -18,7 +18,9 @@ __all__ = [
     "brier_skill_floor",
     "correctness",
     "distance_reward",
+    "evidence_credit",
     "group_diagnostics",
+    "passages_of",
     "quote_credit",
     "rank_distance_reward",
 ]

@@ -51,6 +51,8 @@ class SciSciEnv(MessageEnv):
     """Messages of the agent in an episode that runs to its end."""
     drawn: ClassVar[bool] = False
     """Whether the seed of `examples` decides which episodes there are, so that every epoch of training draws others."""
+    side: ClassVar[str] = ""
+    """Rollouts of a group compete with those of the same side; the name is a prefix of metrics of that side alone."""
     presentations: ClassVar[int] = 1
     """How many neighbours among the benchmark's examples are one question, shown in several ways."""
     ungraded: ClassVar[Mapping[str, float]] = {"correct": 0.0, "format_valid": 0.0}

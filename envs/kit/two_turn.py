@@ -18,14 +18,13 @@ from ...rewards import (
     WRONG,
     RewardBreakdown,
     adaptation,
-    best_quotes,
     correctness,
-    quote_credit,
 )
 from .answers import message_text
 from .base import PaperEnv, user_message
 from .fencing import as_data
 from .prompts import paper_block
+from .reasons import Reasons
 from .single_turn import LabelEnv
 
 CONTROL = "Are you sure?"
@@ -33,8 +32,7 @@ CONTROL = "Are you sure?"
 CHALLENGE = """\
 {challenge}
 
-Defend your answer or revise it. Quote the three passages of the title or abstract that decide it, word for word, each \
-of 5 to 25 words between <quote> and </quote>. Then finish with {ending}"""
+Defend your answer or revise it. {request} Then finish with {ending}"""
 
 ARGUMENT = """\
 Another reader, who does not know the outcome either, has read the paper and your answer. What they wrote stands \
@@ -89,9 +87,11 @@ class TwoTurnEnv(PaperEnv):
     All at the end: R = R_correctness + R_reasoning + R_adaptation, between -1 and 1.5.
 
     - R_correctness: +1 if the final answer is right, -1 otherwise; see the option `partial`.
-    - R_reasoning, up to 0.3, only if all of it is right: quotes of 5 to 25 words that occur word for word, apart from
-      each other; three make full credit. A made-up quote, or more than six, forfeits it. It is no measure of
-      relevance: a policy that always copies three passages gets it as well. A judge, if given, can lower it.
+    - R_reasoning, up to 0.3, only if all of it is right. By the rule `quotes` (the default): quotes of 5 to 25 words
+      that occur word for word, apart from each other; three make full credit. A made-up quote, or more than six,
+      forfeits it. It is no measure of relevance: a policy that always copies three passages gets it as well. By the
+      rule `reader`: the first three quotes, of any length, each by how much more it tells a frozen reader of the right
+      answer than other passages of the same length do; a made-up one is worth nothing. A judge, if given, can lower it.
     - R_adaptation, only if all of it is right: 0.2 if the first answer was right too, 0.1 if it was not.
 
     A first or second message that is not an answer, and a cut-off one, ends the episode with -1.
@@ -116,9 +116,18 @@ class TwoTurnEnv(PaperEnv):
         "reward_adaptation": 0.0,
     }
 
-    def __init__(self, paper: Paper, *, partial: bool = False, prompt: str = "full", references: bool = False):
+    def __init__(
+        self,
+        paper: Paper,
+        *,
+        reasons: Reasons | None = None,
+        partial: bool = False,
+        prompt: str = "full",
+        references: bool = False,
+    ):
         super().__init__(paper, prompt=prompt, references=references)
-        self.partial = partial
+        self.reasons, self.partial = reasons or Reasons(), partial
+        self.reasons.prepare(self.question_env)
         self._shown = (as_data(paper.title), as_data(paper.abstract))
         self._messages: list[Message] = []
         self._first: str | None = None
@@ -135,7 +144,8 @@ class TwoTurnEnv(PaperEnv):
         return cls.question_env.label_of(paper)
 
     def gold_answer(self) -> str:
-        quotes = "".join(f"<quote>{passage}</quote>\n" for passage in best_quotes(self._shown))
+        best = self.reasons.best(self._shown, self.question_env, self._label)
+        quotes = "".join(f"<quote>{passage}</quote>\n" for passage in best)
         return quotes + self.answer_for(self._label)
 
     @abstractmethod
@@ -183,11 +193,14 @@ class TwoTurnEnv(PaperEnv):
         if self.prompt == "short":
             return f"{challenge.argument or CONTROL}\n{self.question_env.hint()} ?"
         shown = CONTROL if challenge.label is None else ARGUMENT.format(argument=challenge.argument)
-        return CHALLENGE.format(challenge=shown, ending=self.question_env.ending)
+        request, ending = self.reasons.request, self.question_env.ending
+        return CHALLENGE.format(challenge=shown, request=request, ending=ending)
 
     async def _finish(self, text: str, final: str | None, challenge: Challenge) -> MessageStepResult:
         reasoning, judged = 0.0, {}
-        if final == self._label and (reasoning := quote_credit(text, self._shown)):
+        if final == self._label:
+            reasoning = self.reasons.credit(text, self._shown, self.question_env, self._label)
+        if reasoning:
             share, judged = await self.judged_share(text)
             reasoning *= share
         bonus = adaptation(self._first, final, self._label)

@@ -9,19 +9,24 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...datasets.store import load_papers
+from ...rewards import evidence_credit, passages_of
 from ..kit.fencing import as_data
+from ..kit.reasons import Reasons
 from ..kit.single_turn import LabelEnv
+from .models import Named
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 FOLDS = 5
+MAX_QUOTES, SPAN_WORDS, SPAN_PAPERS = 3, 12, 300
 STRENGTHS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Inverse regularisation strengths to choose from, by the log loss on papers that the model was not fitted on."""
 
@@ -46,10 +51,14 @@ class Reader:
     labels : tuple of str, K
     models : tuple of Pipeline
         One for each fold; from texts (N,) to probabilities (N, K) in the order of `labels`.
+    span : float > 0
+        What the best three passages of an average training paper add up to: three times the mean margin, over training
+        papers, of the passage of twelve words from which the reader believes most in the right label.
     """
 
     labels: tuple[str, ...]
     models: tuple[Pipeline, ...]
+    span: float
 
     def probabilities(self, title: str, abstract: str, passages: Sequence[str]) -> np.ndarray:
         """What the reader believes from each passage alone, by the model that never saw the paper; float (N, K)."""
@@ -59,6 +68,66 @@ class Reader:
         """Logarithm of how many times likelier than `other` the reader holds `label`, from title and abstract."""
         whole = self.probabilities(title, abstract, [_text(title, abstract)])[0]
         return float(np.log(whole[self.labels.index(label)] / whole[self.labels.index(other)]))
+
+
+@dataclass(frozen=True)
+class ReaderReasons(Reasons):
+    """Pays quotes by how much better a frozen reader tells the right label from them than from other passages.
+
+    The evidence of a passage is the reader's probability of the right label from it alone, in units of `Reader.span`;
+    `evidence_credit` says what is paid for it. Where a label answers several questions, evidence for each adds up. Of
+    the paper's outcome the reader learns nothing; the rule looks at the right label, which the grader knows as well,
+    and only after the agent has named it.
+
+    Parameters
+    ----------
+    dataset : str
+        Folder of a built dataset; the reader is fitted on its training split.
+    """
+
+    dataset: str
+
+    @property
+    def request(self) -> str:
+        return (
+            "Quote up to three passages of the title or abstract that decide it, word for word, each between <quote> "
+            "and </quote>."
+        )
+
+    def prepare(self, question: type[LabelEnv]) -> None:
+        fitted_readers(self.dataset, question)
+
+    def credit(self, text: str, shown: Sequence[str], question: type[LabelEnv], label: str) -> float:
+        return evidence_credit(text, shown, partial(self.evidence, shown, question, label))
+
+    def best(self, shown: Sequence[str], question: type[LabelEnv], label: str) -> list[str]:
+        passages = passages_of(shown, SPAN_WORDS) or [max(shown, key=len)]
+        evidence = self.evidence(shown, question, label, passages)
+        chosen: list[int] = []
+        for index in sorted(range(len(passages)), key=lambda index: -evidence[index]):
+            if all(abs(index - other) >= SPAN_WORDS for other in chosen) and len(chosen) < MAX_QUOTES:
+                chosen.append(index)
+        return [passages[index] for index in chosen]
+
+    def evidence(
+        self, shown: Sequence[str], question: type[LabelEnv], label: str, passages: Sequence[str]
+    ) -> list[float]:
+        """Evidence of each passage for `label`; >= 0."""
+        title, abstract = shown
+        total = np.zeros(len(passages))
+        for reader, part in zip(fitted_readers(self.dataset, question), question.split_label(label), strict=True):
+            total += reader.probabilities(title, abstract, passages)[:, reader.labels.index(part)] / reader.span
+        return total.tolist()
+
+
+REASONS: Named[Reasons] = Named("reasons", Reasons)
+REASONS.register("quotes", lambda _: Reasons(), "three quotes that occur word for word")
+REASONS.register(
+    "reader",
+    ReaderReasons,
+    "quotes by what they tell a linear model, fitted on the training split of a dataset folder",
+    "DATASET",
+)
 
 
 @lru_cache(maxsize=16)
@@ -111,7 +180,13 @@ def _fit(labels: tuple[str, ...], texts: Sequence[str], truths: Sequence[str], w
                 loss += log_loss([truths[index] for index in outside], guess, labels=list(names)) * len(outside)
         if loss < lowest:
             best, lowest = tuple(models), loss
-    return Reader(names, best)
+    margins = []
+    for text, truth, fold in islice(zip(texts, truths, folds, strict=True), SPAN_PAPERS):
+        if passages := passages_of(text.split("\n"), SPAN_WORDS):
+            belief = best[fold].predict_proba(passages)[:, names.index(truth)]
+            margins.append(belief.max() - belief.mean())
+    # Without a passage of that length nothing is known of what a margin can be, and none is paid.
+    return Reader(names, best, MAX_QUOTES * float(np.mean(margins)) if any(margins) else math.inf)
 
 
 def _text(title: str, abstract: str) -> str:

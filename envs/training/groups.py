@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import chz
@@ -100,15 +101,62 @@ class SciSciGroupBuilder(EnvGroupBuilder):
             sum(step.reward for step in trajectory.transitions) + extra
             for trajectory, extra in zip(trajectory_group, added, strict=True)
         ]
-        shared = group_diagnostics(rewards, *inner[0].reward_range)
+        sides = [env.side for env in inner]
+        shifts = side_shifts(rewards, sides)
+        ties = {
+            env.side: _ties(env, [r for r, side in zip(rewards, sides, strict=True) if side == env.side])
+            for env in inner
+        }
         log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
-        return [
-            (extra, {**shared, **outcome_metrics(trajectory, env, reward), **_ungraded(trajectory, env)})
-            for trajectory, extra, env, reward in zip(trajectory_group, added, inner, rewards, strict=True)
-        ]
+        results: list[tuple[float, Metrics]] = []
+        for place, (trajectory, env, reward) in enumerate(zip(trajectory_group, inner, rewards, strict=True)):
+            own = {_of_side(env, "reward"): reward} if len(ties) > 1 else {}
+            metrics = {
+                **ties[env.side],
+                **own,
+                **outcome_metrics(trajectory, env, reward),
+                **_ungraded(trajectory, env),
+            }
+            results.append((added[place] + shifts[place], metrics))
+        return results
 
     def logging_tags(self) -> list[str]:
         return [self.env_id]
+
+
+def side_shifts(rewards: Sequence[float], sides: Sequence[str]) -> list[float]:
+    """What to add to rewards so that subtracting the mean of the group centres each side of it by itself.
+
+    The cookbook centres a group as a whole. If two sides share a mean, whoever lowers the other's rewards raises its
+    own advantage, and learns to do so. The shifts give every side the mean of the group, which stays what it was.
+
+    Parameters
+    ----------
+    rewards : sequence of float, length G >= 1
+    sides : sequence of str, length G
+
+    Returns
+    -------
+    list of float, length G: mean of the group minus mean of the rollout's side; 0 where there is one side.
+
+    Examples
+    --------
+    >>> side_shifts([1.0, -1.0, 0.5, 0.5], ["", "", "objector", "objector"])
+    [0.25, 0.25, -0.25, -0.25]
+    """
+    of_side = {side: [reward for reward, at in zip(rewards, sides, strict=True) if at == side] for side in set(sides)}
+    means = {side: fmean(members) for side, members in of_side.items()}
+    return [fmean(rewards) - means[side] for side in sides]
+
+
+def _ties(env: SciSciEnv, rewards: Sequence[float]) -> Metrics:
+    """Tie statistics among the rollouts of one side."""
+    found = group_diagnostics(rewards, *env.reward_range)
+    return {_of_side(env, name): value for name, value in found.items()}
+
+
+def _of_side(env: SciSciEnv, name: str) -> str:
+    return f"{env.side}_{name}" if env.side else name
 
 
 def _message_env(env: Env) -> SciSciEnv:

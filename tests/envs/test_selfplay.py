@@ -46,6 +46,12 @@ def rollout(text_policy, says: dict[str, str], size: int = 2, strategy=None, **o
     return asyncio.run(run()), shown_to
 
 
+def earned(group) -> list[float]:
+    """Rewards of the rollouts, before each side is centred by itself."""
+    totals = zip(group.metrics_G, group.get_total_rewards(), strict=True)
+    return [metrics.get("reward", metrics.get("objector_reward", total)) for metrics, total in totals]
+
+
 RIGHT, WRONG = answer("disruptive"), answer("neutral")
 
 
@@ -61,7 +67,7 @@ RIGHT, WRONG = answer("disruptive"), answer("neutral")
 )
 def test_both_sides_are_paid_for_the_truth(byte_renderer, text_policy, first, objection, final, rewards):
     group, _ = rollout(text_policy, {"A1": first, "B": objection, "A2": final})
-    assert group.get_total_rewards() == pytest.approx(rewards)
+    assert earned(group) == pytest.approx(rewards)
 
 
 def test_each_side_sees_what_the_other_wrote_fenced_off(byte_renderer, text_policy):
@@ -80,14 +86,14 @@ def test_each_side_sees_what_the_other_wrote_fenced_off(byte_renderer, text_poli
 @pytest.mark.parametrize("broken", ["prose without an answer", "cut off...", "not parsable\x00"])
 def test_if_b_ends_early_a_is_asked_whether_it_is_sure(byte_renderer, text_policy, broken):
     group, shown = rollout(text_policy, {"A1": RIGHT, "B": broken, "A2": RIGHT})
-    assert group.get_total_rewards() == pytest.approx([1.2, -1.0])
+    assert earned(group) == pytest.approx([1.2, -1.0])
     assert "Are you sure?" in shown["A2"][0]
 
 
 @pytest.mark.parametrize("broken", ["prose without an answer", "cut off...", "not parsable\x00"])
 def test_if_a_ends_early_b_still_judges_the_paper(byte_renderer, text_policy, broken):
     group, shown = rollout(text_policy, {"A1": broken, "B": RIGHT, "A2": "never asked"})
-    assert group.get_total_rewards() == pytest.approx([-1.0, 1.0])
+    assert earned(group) == pytest.approx([-1.0, 1.0])
     assert "gave no judgement" in shown["B"][0]
     assert shown["A2"] == []
 
@@ -95,7 +101,7 @@ def test_if_a_ends_early_b_still_judges_the_paper(byte_renderer, text_policy, br
 @pytest.mark.parametrize("broken", ["prose without an answer", "cut off...", "not parsable\x00"])
 def test_if_a_ends_early_at_last_b_gets_no_bonus(byte_renderer, text_policy, broken):
     group, _ = rollout(text_policy, {"A1": RIGHT, "B": RIGHT, "A2": broken})
-    assert group.get_total_rewards() == pytest.approx([-1.0, 1.0])
+    assert earned(group) == pytest.approx([-1.0, 1.0])
 
 
 @pytest.mark.parametrize("crashing", ["A1", "B"])
@@ -117,7 +123,7 @@ def test_a_side_that_dies_does_not_keep_the_other_waiting(byte_renderer, text_po
     group, _ = rollout(text_policy, Says(), strategy=strategy, patience=0.3)
     assert len(group.get_total_rewards()) == 2
     assert [error.error_type for error in group.rollout_errors] == ["ConnectionError"]
-    assert all(reward >= 1.0 for reward in group.get_total_rewards())
+    assert all(reward >= 1.0 for reward in earned(group))
 
 
 def test_a_failing_rollout_fails_the_group_at_once(byte_renderer, text_policy):
@@ -136,7 +142,7 @@ def test_a_group_is_made_of_pairs(size, kinds):
 
 def test_eight_games_at_once(byte_renderer, text_policy):
     group, shown = rollout(text_policy, {"A1": RIGHT, "B": WRONG, "A2": RIGHT}, size=16)
-    assert group.get_total_rewards() == pytest.approx([1.2, -1.0] * 8)
+    assert earned(group) == pytest.approx([1.2, -1.0] * 8)
     assert len(shown["A2"]) == 8
 
 
@@ -149,6 +155,17 @@ def test_metrics_keep_the_sides_apart(byte_renderer, text_policy):
     assert "correct" in one - other
     assert "objector_correct" in other - one
     assert group.metrics_G[1]["objector_format_valid"] == 0.0
+
+
+def test_ties_are_counted_for_each_side(byte_renderer, text_policy):
+    group, _ = rollout(text_policy, {"A1": RIGHT, "B": WRONG, "A2": RIGHT}, size=8)
+    one, other = group.metrics_G[:2]
+    # All of A's rewards are 1.2 and all of B's -1: no signal on either side, though the group has two rewards.
+    assert one["reward_uniform_group_rate"] == other["objector_reward_uniform_group_rate"] == 1.0
+    assert other["objector_reward_uniform_floor_rate"] == 1.0
+    assert one["reward_uniform_floor_rate"] == 0.0
+    assert "reward_uniform_group_rate" not in other
+    assert group.get_total_rewards() == pytest.approx([0.1] * 8)
 
 
 def test_alone_it_plays_against_the_scripted_challenger():

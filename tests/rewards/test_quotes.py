@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scisci_gym.rewards import MAX_REASONING, best_quotes, quote_credit
+from scisci_gym.rewards import MAX_REASONING, best_quotes, evidence_credit, quote_credit
 from scisci_gym.rewards.quotes import MAX_QUOTES, MAX_WORDS, MIN_WORDS
 
 TITLE = "A river that runs uphill under a glacier"
@@ -92,6 +92,58 @@ def test_full_credit_can_be_reached_on_every_paper(title, abstract):
     passages = best_quotes(sources)
     assert 1 <= len(passages) <= 3
     assert quote_credit(quotes(*passages), sources) == MAX_REASONING
+
+
+def novelty(passages) -> list[float]:
+    """Evidence of a passage: an eighth for every word that speaks for the label."""
+    return [sum(word in ("first", "overturns", "Unlike", "no") for word in text.split()) / 8 for text in passages]
+
+
+def worth(*passages: str) -> float:
+    return evidence_credit(quotes(*passages), SOURCES, novelty)
+
+
+class TestEvidence:
+    def test_a_quote_is_paid_by_what_it_says_beyond_passages_of_its_length(self):
+        sources = ["a first b c"]
+        # One of the four words speaks; so do two of the three pairs of words.
+        assert evidence_credit(quotes("first"), sources, novelty) == pytest.approx(0.3 * (1 - 1 / 4) / 8)
+        assert evidence_credit(quotes("a first"), sources, novelty) == pytest.approx(0.3 * (1 - 2 / 3) / 8)
+        assert evidence_credit(quotes("b c"), sources, novelty) == 0.0
+
+    def test_passages_that_speak_earn_more_than_others(self):
+        assert worth(*GOOD) > 2 * worth(GOOD[0]) > 0.0
+        assert worth("subglacial water follows the bed") == 0.0
+
+    def test_whole_sentences_count_whatever_their_length(self):
+        long = "It is, " + "as we have said before and shall say again, " * 4 + "the first one."
+        assert len(long.split()) > MAX_WORDS
+        assert (
+            evidence_credit(quotes(long), [TITLE, f"{long} Nothing more is said of it here or anywhere else."], novelty)
+            > 0
+        )
+
+    def test_the_whole_abstract_says_nothing_in_particular(self):
+        assert worth(ABSTRACT) == 0.0
+
+    @pytest.mark.parametrize("bad", ["which nobody had expected at all", "", GOOD[0], "the first direct observation"])
+    def test_a_quote_that_is_made_up_or_overlaps_costs_only_itself(self, bad):
+        assert worth(GOOD[0], bad, GOOD[1]) == worth(*GOOD[:2]) > 0
+
+    def test_a_quote_that_speaks_against_the_label_costs_what_it_weighs(self):
+        assert 0 < worth(GOOD[0], "finding", "beneath an ice cap") < worth(GOOD[0])
+
+    def test_only_three_are_read(self):
+        assert worth("the bed", "lake", "glacier", *GOOD) == worth("the bed", "lake", "glacier")
+
+    @given(st.lists(st.sampled_from([*GOOD, "<quote>", "</quote>", "\ud800", "", TITLE, "a"]), max_size=9).map("".join))
+    def test_no_text_raises_or_leaves_the_range(self, text):
+        for said in (text, quotes(text)):
+            assert 0.0 <= evidence_credit(said, SOURCES, novelty) <= MAX_REASONING
+
+    @pytest.mark.parametrize("text", ["<quote>" * 150_000, "<quote>a</quote>" * 60_000, quotes("a " * 500_000)])
+    def test_a_megabyte_takes_no_time(self, text):
+        assert evidence_credit(text, SOURCES, novelty) == 0.0
 
 
 FRAGMENTS = [

@@ -102,6 +102,36 @@ def test_the_agent_reads_the_strength_and_nothing_of_the_outcome(folder, prompt)
     assert "the evidence is" in seen.pop()
 
 
+def rewarded(folder: str, *passages: str, env_id: str = "disruption-adversarial-v0", label: str = "neutral") -> float:
+    env = make(env_id, paper(7, "neutral"), reasons=f"reader:{folder}", control_rate=1.0)
+    said = "".join(f"<quote>{passage}</quote>" for passage in passages)
+    return asyncio.run(play_episode(env, lambda shown: f"{said}<answer>{label}</answer>")).reward - 1.2
+
+
+def test_quotes_are_paid_by_what_they_tell_the_reader(folder):
+    matters, idle = "It was quartz at number 7.", "We saw water near the lake today."
+    assert rewarded(folder, matters) > 0.05
+    assert rewarded(folder, idle) == pytest.approx(0.0)
+    assert rewarded(folder, matters, "It was never said anywhere.") == pytest.approx(rewarded(folder, matters))
+    other = "So was falcon."
+    assert rewarded(folder, other) == pytest.approx(0.0)
+    for passage in (matters, other):
+        assert rewarded(folder, passage, env_id="impact-adversarial-v0", label="neutral, novel") > 0.05
+
+
+def test_a_perfect_agent_quotes_what_matters(folder):
+    env = make("disruption-adversarial-v0", paper(7, "neutral"), reasons=f"reader:{folder}")
+    assert "quartz" in env.gold_answer()
+    assert asyncio.run(play_episode(env, lambda shown: env.gold_answer())).reward > 1.3
+
+
+def test_reasons_are_asked_for_as_they_are_paid(folder):
+    for reasons, words in (("quotes", "each of 5 to 25 words"), (f"reader:{folder}", "up to three passages")):
+        env = make("disruption-adversarial-v0", paper(7, "neutral"), reasons=reasons)
+        episode = asyncio.run(play_episode(env, lambda shown: "<answer>neutral</answer>"))
+        assert words in episode.observations[-1][-1]["content"]
+
+
 def test_it_travels_to_workers(folder):
     challenger = pickle.loads(pickle.dumps(ReaderChallenger(folder)))
     assert challenger == ReaderChallenger(folder)
