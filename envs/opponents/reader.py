@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 FOLDS = 5
-MAX_QUOTES, SPAN_WORDS, SPAN_PAPERS = 3, 12, 300
+MAX_QUOTES, SPAN_PAPERS, LEAST_SPAN = 3, 300, 0.05
 STRENGTHS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Inverse regularisation strengths to choose from, by the log loss on papers that the model was not fitted on."""
 
@@ -51,9 +51,9 @@ class Reader:
     labels : tuple of str, K
     models : tuple of Pipeline
         One for each fold; from texts (N,) to probabilities (N, K) in the order of `labels`.
-    span : float > 0
+    span : float >= 0.05
         What the best three passages of an average training paper add up to: three times the mean margin, over training
-        papers, of the passage of twelve words from which the reader believes most in the right label.
+        papers, of the passage of a sixth of its words from which the reader believes most in the right label.
     """
 
     labels: tuple[str, ...]
@@ -101,11 +101,13 @@ class ReaderReasons(Reasons):
         return evidence_credit(text, shown, partial(self.evidence, shown, question, label))
 
     def best(self, shown: Sequence[str], question: type[LabelEnv], label: str) -> list[str]:
-        passages = passages_of(shown, SPAN_WORDS) or [max(shown, key=len)]
+        passages = _sixths(shown)
+        size = len(passages[0].split())
         evidence = self.evidence(shown, question, label, passages)
         chosen: list[int] = []
         for index in sorted(range(len(passages)), key=lambda index: -evidence[index]):
-            if all(abs(index - other) >= SPAN_WORDS for other in chosen) and len(chosen) < MAX_QUOTES:
+            tells = evidence[index] > np.mean(evidence) or not chosen
+            if tells and len(chosen) < MAX_QUOTES and all(abs(index - other) >= size for other in chosen):
                 chosen.append(index)
         return [passages[index] for index in chosen]
 
@@ -182,11 +184,14 @@ def _fit(labels: tuple[str, ...], texts: Sequence[str], truths: Sequence[str], w
             best, lowest = tuple(models), loss
     margins = []
     for text, truth, fold in islice(zip(texts, truths, folds, strict=True), SPAN_PAPERS):
-        if passages := passages_of(text.split("\n"), SPAN_WORDS):
-            belief = best[fold].predict_proba(passages)[:, names.index(truth)]
-            margins.append(belief.max() - belief.mean())
-    # Without a passage of that length nothing is known of what a margin can be, and none is paid.
-    return Reader(names, best, MAX_QUOTES * float(np.mean(margins)) if any(margins) else math.inf)
+        belief = best[fold].predict_proba(_sixths(text.split("\n", 1)))[:, names.index(truth)]
+        margins.append(belief.max() - belief.mean())
+    return Reader(names, best, max(LEAST_SPAN, MAX_QUOTES * float(np.mean(margins))))
+
+
+def _sixths(shown: Sequence[str]) -> list[str]:
+    """The passages of a sixth of a paper's words, so that three of them are half of it; the longest text if none is."""
+    return passages_of(shown, max(1, sum(len(text.split()) for text in shown) // 6)) or [max(shown, key=len)]
 
 
 def _text(title: str, abstract: str) -> str:

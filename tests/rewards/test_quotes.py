@@ -118,10 +118,7 @@ class TestEvidence:
     def test_whole_sentences_count_whatever_their_length(self):
         long = "It is, " + "as we have said before and shall say again, " * 4 + "the first one."
         assert len(long.split()) > MAX_WORDS
-        assert (
-            evidence_credit(quotes(long), [TITLE, f"{long} Nothing more is said of it here or anywhere else."], novelty)
-            > 0
-        )
+        assert evidence_credit(quotes(long), [TITLE, f"{long} {'Nothing more is said of it here. ' * 9}"], novelty) > 0
 
     def test_the_whole_abstract_says_nothing_in_particular(self):
         assert worth(ABSTRACT) == 0.0
@@ -131,7 +128,8 @@ class TestEvidence:
         assert worth(GOOD[0], bad, GOOD[1]) == worth(*GOOD[:2]) > 0
 
     def test_a_quote_that_speaks_against_the_label_costs_what_it_weighs(self):
-        assert 0 < worth(GOOD[0], "finding", "beneath an ice cap") < worth(GOOD[0])
+        strong = "Unlike earlier accounts, ours needs no pressurised lake"
+        assert 0 < worth(strong, "flow beneath an ice cap") < worth(strong)
 
     def test_only_three_are_read(self):
         assert worth("the bed", "lake", "glacier", *GOOD) == worth("the bed", "lake", "glacier")
