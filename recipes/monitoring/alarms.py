@@ -8,7 +8,7 @@ row; `history` says when each was on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -74,123 +74,112 @@ class Alarm:
     message: str
 
 
-def not_finite(rows: Sequence[Row]) -> list[Alarm]:
+def not_finite(rows: Sequence[Row]) -> Iterator[Alarm]:
     """A metric is NaN or infinite in any row: weights do not recover from it. The alarm names the first such row."""
     for row in rows:
         bad = [name for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)]
         if bad:
             more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
             text = f"{bad[0]} is {row[bad[0]]}{more}; go back to a checkpoint before this step, with a lower rate"
-            return [Alarm("not-finite", "error", row["step"], text)]
-    return []
+            yield Alarm("not-finite", "error", row["step"], text)
+            return
 
 
-def sampler_kl(rows: Sequence[Row]) -> list[Alarm]:
+def sampler_kl(rows: Sequence[Row]) -> Iterator[Alarm]:
     """KL of sampler and trainer is above `SAMPLER_KL_SPIKE` in the last step, or its median above `SAMPLER_KL_HIGH`."""
     for measure in (m.SAMPLER_KL, m.SAMPLER_KL_V1):
-        points = m.finite(rows, measure.key)
+        points = m.finite(rows, measure.key)[-RECENT:]
         if not points:
             continue
-        step, last = points[-1]
-        middle = median(abs(value) for _, value in points[-RECENT:])
+        (step, last), middle = points[-1], median(abs(value) for _, value in points)
         if abs(last) > SAMPLER_KL_SPIKE:
             text = f"{measure.key} is {last:.3g} (limit {SAMPLER_KL_SPIKE:g}); lower learning_rate or num_substeps"
-            return [Alarm("kl-spike", "error", step, text)]
+            yield Alarm("kl-spike", "error", step, text)
+            return
         if middle > SAMPLER_KL_HIGH:
             text = (
                 f"{measure.key} has a median of {middle:.3g} over {RECENT} steps (limit {SAMPLER_KL_HIGH:g}): the "
                 "policy trains on samples of another one; lower learning_rate, num_substeps or the off-policy lag"
             )
-            return [Alarm("kl-high", "warning", step, text)]
-    return []
+            yield Alarm("kl-high", "warning", step, text)
+            return
 
 
-def reference_kl(rows: Sequence[Row]) -> list[Alarm]:
+def reference_kl(rows: Sequence[Row]) -> Iterator[Alarm]:
     """KL to the reference policy jumped to `REFERENCE_KL_SPIKE` times the median of the steps before."""
     points = m.finite(rows, m.REFERENCE_KL.key)
     before = [value for _, value in points[-REFERENCE_KL_BEFORE - 1 : -1]]
     if len(before) < RECENT:
-        return []
+        return
     (step, last), usual = points[-1], median(before)
-    if last <= REFERENCE_KL_FLOOR or last <= REFERENCE_KL_SPIKE * usual:
-        return []
-    text = (
-        f"{m.REFERENCE_KL.key} jumped to {last:.3g} from a median of {usual:.3g} over {len(before)} steps; look at the "
-        "transcripts, raise kl_penalty_coef or lower learning_rate"
-    )
-    return [Alarm("kl-spike", "warning", step, text)]
+    if last > REFERENCE_KL_FLOOR and last > REFERENCE_KL_SPIKE * usual:
+        text = (
+            f"{m.REFERENCE_KL.key} jumped to {last:.3g} from a median of {usual:.3g} over {len(before)} steps; look at "
+            "the transcripts, raise kl_penalty_coef or lower learning_rate"
+        )
+        yield Alarm("kl-spike", "warning", step, text)
 
 
-def entropy_collapse(rows: Sequence[Row]) -> list[Alarm]:
+def entropy_collapse(rows: Sequence[Row]) -> Iterator[Alarm]:
     """Entropy is below `ENTROPY_LEFT` of its value at the start, in a policy that is not `MOSTLY_CORRECT`."""
     points = m.finite(rows, m.ENTROPY.key)
     if len(points) < 2 * RECENT:
-        return []
+        return
     start, now = _mean(points[:RECENT]), _mean(points[-RECENT:])
     right = m.finite(rows, m.CORRECT.key)
-    if now >= ENTROPY_LEFT * start or (right and _mean(right[-RECENT:]) >= MOSTLY_CORRECT):
-        return []
-    text = (
-        f"entropy fell from {start:.3g} to {now:.3g} nats a token while answers are still wrong; raise "
-        "kl_penalty_coef or temperature, lower learning_rate, or start from a less certain policy"
-    )
-    return [Alarm("entropy-collapse", "warning", points[-1][0], text)]
+    if now < ENTROPY_LEFT * start and not (right and _mean(right[-RECENT:]) >= MOSTLY_CORRECT):
+        text = (
+            f"entropy fell from {start:.3g} to {now:.3g} nats a token while answers are still wrong; raise "
+            "kl_penalty_coef or temperature, lower learning_rate, or start from a less certain policy"
+        )
+        yield Alarm("entropy-collapse", "warning", points[-1][0], text)
 
 
-def label_collapse(rows: Sequence[Row]) -> list[Alarm]:
+def label_collapse(rows: Sequence[Row]) -> Iterator[Alarm]:
     """One label is predicted almost always (`LABEL_SHARE`), and far more often than it is right (`LABEL_EXCESS`)."""
     for label in m.labels_of(rows[-RECENT:]):
         predicted = m.finite(rows, m.PREDICTED + label)[-RECENT:]
         expected = m.finite(rows, m.EXPECTED + label)[-RECENT:]
-        share, usual = _mean(predicted), _mean(expected) if expected else 0.0
+        share, usual = _mean(predicted), _mean(expected)
         if len(predicted) == RECENT and share > LABEL_SHARE and share - usual > LABEL_EXCESS:
             text = (
                 f"{share:.0%} of the rollouts say {label!r}, which is right for {usual:.0%}; the other labels are no "
                 "longer tried: raise kl_penalty_coef, balance the classes, or start from an earlier checkpoint"
             )
-            return [Alarm("label-collapse", "warning", predicted[-1][0], text)]
-    return []
+            yield Alarm("label-collapse", "warning", predicted[-1][0], text)
+            return
 
 
-def _recent(rows: Sequence[Row], measure: m.Measure) -> tuple[int, float] | None:
-    """(step of the last value, mean of the last `RECENT` values); None of fewer values."""
-    points = m.finite(rows, measure.key)[-RECENT:]
-    return (points[-1][0], _mean(points)) if len(points) == RECENT else None
-
-
-def saturated_groups(rows: Sequence[Row]) -> list[Alarm]:
+def saturated_groups(rows: Sequence[Row]) -> Iterator[Alarm]:
     """More than `SATURATED` of the groups have equal rewards, so that they carry no signal."""
-    share = _recent(rows, m.NO_SIGNAL)
-    if share is None or share[1] <= SATURATED:
-        return []
-    floor, best = (_mean(m.finite(rows, part.key)[-RECENT:]) for part in (m.ALL_FLOOR, m.ALL_BEST))
-    if best >= floor:
-        advice = "the training prompts are solved: use harder ones, or stop"
-    else:
-        advice = "the prompts are too hard for this policy: easier ones first, larger groups, or SFT before RL"
-    text = f"{share[1]:.0%} of the groups carry no signal ({best:.0%} all best, {floor:.0%} all floor); {advice}"
-    return [Alarm("saturated-groups", "warning", share[0], text)]
+    for step, share in _recent(rows, m.NO_SIGNAL):
+        if share > SATURATED:
+            floor, best = (_mean(m.finite(rows, part.key)[-RECENT:]) for part in (m.ALL_FLOOR, m.ALL_BEST))
+            if best >= floor:
+                advice = "the training prompts are solved: use harder ones, or stop"
+            else:
+                advice = "the prompts are too hard for this policy: easier ones first, larger groups, or SFT before RL"
+            text = f"{share:.0%} of the groups carry no signal ({best:.0%} all best, {floor:.0%} all floor); {advice}"
+            yield Alarm("saturated-groups", "warning", step, text)
 
 
-def truncation(rows: Sequence[Row]) -> list[Alarm]:
+def truncation(rows: Sequence[Row]) -> Iterator[Alarm]:
     """More than `TRUNCATED` of the rollouts were cut off by a token limit, which costs them the floor."""
-    share = _recent(rows, m.TRUNCATED)
-    if share is None or share[1] <= TRUNCATED:
-        return []
-    text = f"{share[1]:.0%} of the rollouts are cut off (limit {TRUNCATED:.0%}); raise max_tokens"
-    return [Alarm("truncation", "warning", share[0], text)]
+    for step, share in _recent(rows, m.TRUNCATED):
+        if share > TRUNCATED:
+            text = f"{share:.0%} of the rollouts are cut off (limit {TRUNCATED:.0%}); raise max_tokens"
+            yield Alarm("truncation", "warning", step, text)
 
 
-def unparsed(rows: Sequence[Row]) -> list[Alarm]:
+def unparsed(rows: Sequence[Row]) -> Iterator[Alarm]:
     """More than `UNPARSED` of the answers cannot be parsed."""
-    share = _recent(rows, m.PARSED)
-    if share is None or share[1] >= 1 - UNPARSED:
-        return []
-    text = f"only {share[1]:.0%} of the answers can be parsed; start from a policy that knows the answer format"
-    return [Alarm("unparsed", "warning", share[0], text)]
+    for step, share in _recent(rows, m.PARSED):
+        if share < 1 - UNPARSED:
+            text = f"only {share:.0%} of the answers can be parsed; start from a policy that knows the answer format"
+            yield Alarm("unparsed", "warning", step, text)
 
 
-def untrained_format(rows: Sequence[Row]) -> list[Alarm]:
+def untrained_format(rows: Sequence[Row]) -> Iterator[Alarm]:
     """Hardly any answer could be parsed at the start (`UNTRAINED`), and hardly any can now: no reward tells answers
     apart. It is raised at the first row, and by greedy validation answers where a run logs no others."""
     for measure in (m.PARSED, m.VALIDATION_ANSWERED):
@@ -201,36 +190,30 @@ def untrained_format(rows: Sequence[Row]) -> list[Alarm]:
                 "answer format; start from SFT (scisci-gym train sft answers=random), or make the tiny model for this "
                 "environment (scisci-gym engine init-model --env)"
             )
-            return [Alarm("untrained-format", "error", points[-1][0], text)]
-    return []
+            yield Alarm("untrained-format", "error", points[-1][0], text)
+            return
 
 
-def loss_rise(rows: Sequence[Row]) -> list[Alarm]:
+def loss_rise(rows: Sequence[Row]) -> Iterator[Alarm]:
     """The loss of SFT or DPO rose to `LOSS_RISE` times its lowest running mean within `HORIZON` rows."""
     for measure in (m.NLL, m.DPO_LOSS):
         points = m.finite(rows, measure.key)[-HORIZON:]
-        if len(points) < 2 * RECENT:
-            continue
         means = [_mean(points[end - RECENT : end]) for end in range(RECENT, len(points) + 1)]
-        if means[-1] > LOSS_RISE * min(means) and means[-1] > min(means) + LOSS_RISE_FLOOR:
+        # The first and the last mean have no row in common.
+        if len(means) > RECENT and means[-1] > max(LOSS_RISE * min(means), min(means) + LOSS_RISE_FLOOR):
             text = f"{measure.key} rose from {min(means):.3g} to {means[-1]:.3g}; lower learning_rate"
-            return [Alarm("loss-rise", "warning", points[-1][0], text)]
-    return []
+            yield Alarm("loss-rise", "warning", points[-1][0], text)
+            return
 
 
-RULES: tuple[Callable[[Sequence[Row]], list[Alarm]], ...] = (
+RULES: tuple[Callable[[Sequence[Row]], Iterator[Alarm]], ...] = (
     *(not_finite, sampler_kl, reference_kl, entropy_collapse, label_collapse),
     *(saturated_groups, truncation, unparsed, untrained_format, loss_rise),
 )
 
 
 def alarms(rows: Sequence[Row]) -> list[Alarm]:
-    """All alarms that are on at the last row, errors first.
-
-    Parameters
-    ----------
-    rows : rows of `metrics.jsonl`, one a step, in order
-    """
+    """All alarms that are on at the last of these rows of `metrics.jsonl`, one a step, in order; errors come first."""
     return sorted((alarm for rule in RULES for alarm in rule(rows)), key=lambda alarm: alarm.level != "error")
 
 
@@ -247,10 +230,15 @@ def history(rows: Sequence[Row], points: int = 200) -> list[tuple[Alarm, int, in
     for end in sorted({*range(every, len(rows) + 1, every), len(rows)} - {0}):
         window = rows[:end] if end <= HORIZON + RECENT else [*rows[:RECENT], *rows[end - HORIZON : end]]
         for alarm in alarms(window):
-            key = (alarm.name, alarm.level)
-            first, start, _ = spans.get(key, (alarm, alarm.step, alarm.step))
-            spans[key] = (first, start, rows[end - 1]["step"])
+            first, start, _ = spans.get((alarm.name, alarm.level), (alarm, alarm.step, alarm.step))
+            spans[alarm.name, alarm.level] = (first, start, rows[end - 1]["step"])
     return sorted(spans.values(), key=lambda span: (span[0].level != "error", span[1]))
+
+
+def _recent(rows: Sequence[Row], measure: m.Measure) -> list[tuple[int, float]]:
+    """[(step of the last value, mean of the last `RECENT` values)]; empty if there are fewer values."""
+    points = m.finite(rows, measure.key)[-RECENT:]
+    return [(points[-1][0], _mean(points))] if len(points) == RECENT else []
 
 
 def _mean(points: Sequence[tuple[int, float]]) -> float:

@@ -12,17 +12,17 @@ from ...datasets.atomic_files import write_text_atomically
 from ...envs.registry import spec, specs
 from ...evaluation.records import without_secrets
 from ...evaluation.render.figures import shown
-from .metrics import KEY_MEASURES, VALIDATION, Row, summary
+from .metrics import KEY_MEASURES, VALIDATION, Row, point_text, summary
 from .record import RunState, read_evaluations, read_state
 
 EXPERIMENT = "EXPERIMENT.md"
 # The questions of runs that were given none.
 QUESTIONS = {
-    "rl": "What does RL with the verifiable reward of {env} make of {start}?",
-    "sft": "How well does a policy that imitates the gold answers of {env} do, starting from {start}?",
-    "dpo": "What does DPO on pairs of right and wrong answers to {env} make of {start}?",
+    "rl": "How well does {start} answer {env} after RL with the verifiable reward?",
+    "sft": "How well does {start} answer {env} after imitating {answers} answers?",
+    "dpo": "How well does {start} answer {env} after DPO on pairs of right and wrong answers?",
 }
-OTHER_QUESTION = "What does the recipe {recipe} make of {start} on {env}?"
+OTHER_QUESTION = "How well does {start} answer {env} after training with the recipe {recipe}?"
 
 
 def write_experiment(folder: str | Path) -> Path:
@@ -37,49 +37,40 @@ def question_of(record: Mapping[str, Any]) -> str:
     if config.get("question"):
         return str(config["question"])
     recipe = str(record.get("recipe", "unknown"))
-    start = f"the run {config['load_checkpoint_path']}" if config.get("load_checkpoint_path") else "the base model"
-    return QUESTIONS.get(recipe, OTHER_QUESTION).format(recipe=recipe, env=config.get("env", "?"), start=start)
+    start = config.get("load_checkpoint_path")
+    return QUESTIONS.get(recipe, OTHER_QUESTION).format(
+        recipe=recipe,
+        env=config.get("env", "?"),
+        start=f"the policy of {start}" if start else "the base model",
+        answers="randomly drawn" if config.get("answers") == "random" else "the gold",
+    )
 
 
 def experiment_text(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> str:
     """The record as Markdown. Values from configurations stand in code blocks."""
     record = state.record
+    error = f" It ended with `{_code(record['error'])}`." if record.get("error") else ""
+    alarms = [f"- {alarm.level}: {alarm.name} (step {alarm.step}): {alarm.message}" for alarm in state.alarms]
+    sections = {
+        "Configuration": _configuration(record),
+        "Metrics": _metrics(state),
+        "Against the baseline": _comparison(record, state.rows, evaluations),
+        "Alarms at the last step": alarms or ["None."],
+    }
     lines = [
         f"# {state.name}",
         "",
         question_of(record),
         "",
-        f"Status: **{state.status}**, {state.step} of {state.total or '?'} updates.{_error(record)}",
+        f"Status: **{state.status}**, {state.step} of {state.total or '?'} updates.{error}",
         "",
         *(f"- {name}: `{_code(value)}`" for name, value in facts_of(state)),
         "",
-        "## Configuration",
-        "",
-        *_configuration(record),
-        "",
-        "## Metrics",
-        "",
-        *_metrics(state),
-        "",
-        "## Against the baseline",
-        "",
-        *comparison(record, state.rows, evaluations),
-        "",
-        "## Alarms",
-        "",
-        *(
-            [f"- {alarm.level}: {alarm.name} (step {alarm.step}): {alarm.message}" for alarm in state.alarms]
-            or ["None."]
-        ),
-        "",
+        *(line for title, body in sections.items() for line in (f"## {title}", "", *body, "")),
         "The recipe writes this file when the run starts and ends, and `scisci-gym eval` writes it again.",
         "",
     ]
     return "\n".join(lines)
-
-
-def _error(record: Mapping[str, Any]) -> str:
-    return f" It ended with `{_code(record['error'])}`." if record.get("error") else ""
 
 
 def facts_of(state: RunState) -> list[tuple[str, str]]:
@@ -99,7 +90,7 @@ def facts_of(state: RunState) -> list[tuple[str, str]]:
     ]
     for resumption in record.get("resumptions", []):
         updates = resumption.get("updates_before", "?")
-        text = f"{resumption['started']}, after it was {resumption['was']} with {updates} updates made"
+        text = f"{resumption['started']}; the run was {resumption['was']} and had made {updates} updates"
         if resumption.get("revision") != record.get("revision"):
             text += f"; code {resumption.get('revision')}"
         changed = ", ".join(f"{name} {old!r} -> {new!r}" for name, (old, new) in resumption["changed"].items())
@@ -120,20 +111,15 @@ def _configuration(record: Mapping[str, Any]) -> list[str]:
 
 
 def _metrics(state: RunState) -> list[str]:
-    summaries = [(measure, summary(state.rows, measure)) for measure in KEY_MEASURES]
     lines = [
-        f"| {measure.title} | {_point(values.first)} | {_point(values.last)} | "
-        f"{_point(values.best) if values.best else ''} | {shown(values.lowest[1])} to {shown(values.highest[1])} |"
-        for measure, values in summaries
-        if values is not None
+        f"| {measure.title} | {point_text(values.first)} | {point_text(values.last)} | {point_text(values.best)} | "
+        f"{shown(values.lowest[1])} to {shown(values.highest[1])} |"
+        for measure in KEY_MEASURES
+        if (values := summary(state.rows, measure)) is not None
     ]
     if not lines:
         return ["None yet."]
-    return ["| | first | last | best | range |", "|---|---|---|---|---|", *lines, "", "Step in brackets."]
-
-
-def _point(point: tuple[int, float]) -> str:
-    return f"{shown(point[1])} ({point[0]})"
+    return ["| | first | last | best | range |", "|---|---|---|---|---|", *lines, "", "The step stands in brackets."]
 
 
 def _code(value: Any) -> str:
@@ -142,14 +128,7 @@ def _code(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Constant:
-    """Scores of a constant answer on a split.
-
-    Parameters
-    ----------
-    label : str
-        The most common label of the training split.
-    accuracy, macro_f1 : float
-    """
+    """Scores on a split of the most common label of the training split, given as a constant answer."""
 
     label: str
     accuracy: float
@@ -180,10 +159,10 @@ def majority_of(splits: Mapping[str, Any], labels: Sequence[str], split: str) ->
     return None
 
 
-def comparison(
+def _comparison(
     record: Mapping[str, Any], rows: Sequence[Row], evaluations: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Markdown lines: a table for every split that was evaluated, or else a sentence about validation."""
+    """A table for every split that was evaluated, or else a sentence about validation."""
     if evaluations:
         return [line for split, scores in evaluations.items() for line in (*_table(split, scores), "")][:-1]
     return [comparison_sentence(record, rows), "", "Not evaluated with baselines yet: `scisci-gym eval RUN` does that."]

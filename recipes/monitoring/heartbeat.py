@@ -1,22 +1,8 @@
 """`heartbeat.json`: a file by which a watchdog sees whether a run is alive, without knowing about training.
 
-Fields, all in one JSON object that is replaced as a whole every few seconds:
-
-========= ================ ========================================================================================
-field     type             meaning
-========= ================ ========================================================================================
-status    str              ``running``, and at the end ``finished``, ``failed`` (an error) or ``interrupted`` (Ctrl-C,
-                           SIGTERM)
-time      str              when this was written, UTC, ISO 8601
-every     float            seconds between two heartbeats
-pid, host int, str         the training process
-started   str              when this process took up the run, UTC, ISO 8601
-step      int              updates that `metrics.jsonl` has
-total     int or null      updates planned, where the training loop has said so
-========= ================ ========================================================================================
-
-A process that is killed (``kill -9``, out of memory, power) cannot write its end: the status stays ``running`` and the
-time no longer changes. `is_alive` applies this rule.
+It is replaced as a whole every few seconds; docs/monitoring.md lists its fields. A process that is killed (``kill -9``,
+out of memory, power) cannot write its end: the status stays ``running`` and the time no longer changes. `is_alive`
+applies this rule.
 """
 
 from __future__ import annotations
@@ -85,15 +71,7 @@ def is_alive(folder: str | Path, stale_after: float = STALE_AFTER) -> bool:
 
 
 class Heartbeat:
-    """A thread that writes `heartbeat.json` again and again, from `start` until `stop`.
-
-    Parameters
-    ----------
-    folder : path
-        The run's folder; its `metrics.jsonl` says how far the run has come.
-    every : float
-        Seconds between two heartbeats.
-    """
+    """A thread that writes `heartbeat.json` into a run's folder every so many seconds, from `start` until `stop`."""
 
     def __init__(self, folder: str | Path, every: float = EVERY):
         self.folder, self.every = Path(folder), every
@@ -128,14 +106,6 @@ class Heartbeat:
 
     def _write(self, status: Status) -> None:
         done, total = progress(self._metrics.rows())
-        fields = {
-            "status": status,
-            "time": now(),
-            "every": self.every,
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "started": self._started,
-            "step": done,
-            "total": total,
-        }
+        process = {"pid": os.getpid(), "host": socket.gethostname(), "started": self._started}
+        fields = {"status": status, "time": now(), "every": self.every, **process, "step": done, "total": total}
         write_json_atomically(self.folder / HEARTBEAT, fields)

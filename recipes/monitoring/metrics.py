@@ -14,7 +14,7 @@ from tinker_cookbook.checkpoint_utils import CheckpointRecord
 from tinker_cookbook.stores.storage import storage_from_uri
 from tinker_cookbook.stores.training_store import TrainingRunStore
 
-from ...evaluation.render.figures import as_float, mean_of
+from ...evaluation.render.figures import as_float, mean_of, shown
 
 METRICS = "metrics.jsonl"
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -79,18 +79,8 @@ def progress(rows: Sequence[Row]) -> tuple[int, int | None]:
 
 @dataclass(frozen=True)
 class Measure:
-    """A quantity of a training run.
-
-    Parameters
-    ----------
-    key : str
-        As in `metrics.jsonl`.
-    title : str
-    better : "higher" | "lower" | None
-        None where neither is better in itself, such as entropy.
-    limits : (float, float) or None
-        Its range, for pictures.
-    """
+    """A quantity of a training run: its key in `metrics.jsonl`, its title, which values are better (None where neither
+    are, such as for entropy), and its range for pictures."""
 
     key: str
     title: str
@@ -170,6 +160,11 @@ def finite(rows: Sequence[Row], key: str) -> list[tuple[int, float]]:
     return [(step, value) for step, value in values(rows, key) if math.isfinite(value)]
 
 
+def point_text(point: tuple[int, float] | None) -> str:
+    """A value with its step in brackets, for tables; empty for None."""
+    return "" if point is None else f"{shown(point[1])} ({point[0]})"
+
+
 def summary(rows: Sequence[Row], measure: Measure) -> Summary | None:
     """`Summary` of a measure; None for a run that does not log it. Of equal best values the earliest."""
     points = finite(rows, measure.key)
@@ -227,12 +222,7 @@ def sparkline(numbers: Sequence[float], width: int = 32) -> str:
         for start, end in pairwise(edges)
     ]
     heights = [mean for mean in means if math.isfinite(mean)]
-    low, high = (min(heights), max(heights)) if heights else (0.0, 0.0)
-
-    def block(mean: float) -> str:
-        if not math.isfinite(mean):
-            return "!"
-        height = (mean - low) / (high - low) if high > low else 0.0
-        return BLOCKS[round(height * (len(BLOCKS) - 1))]
-
-    return "".join(map(block, means))
+    low = min(heights, default=0.0)
+    span = max(heights, default=0.0) - low or 1.0
+    top = len(BLOCKS) - 1
+    return "".join(BLOCKS[round((mean - low) / span * top)] if math.isfinite(mean) else "!" for mean in means)

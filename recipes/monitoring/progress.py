@@ -19,18 +19,8 @@ SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation
 
 @contextlib.contextmanager
 def training_progress(label: str, log_path: str | Path, steps: int, console: Console) -> Iterator[None]:
-    """While the block runs, send what it prints to `console.log` in its folder and draw a bar from its `metrics.jsonl`.
-
-    Parameters
-    ----------
-    label : str
-    log_path : path
-        The run's folder.
-    steps : int
-        The number of steps that the run logs in all.
-    console : rich.console.Console
-        Where the bar is drawn; not the standard output, which the block's own goes to `console.log`.
-    """
+    """While the block trains for so many steps, send what it prints to `console.log` in the run's folder, and draw a
+    bar from its `metrics.jsonl` on `console`, which is not the standard output."""
     folder = Path(log_path)
     folder.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -45,7 +35,8 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
         def follow() -> None:
             while not stop.wait(0.5):
                 rows = metrics.rows()
-                bar.update(task, completed=len(rows), description=f"{label}{_latest(rows)}")
+                latest = [f"{name} {points[-1][1]:.2f}" for key, name in SHOWN if (points := finite(rows, key))]
+                bar.update(task, completed=len(rows), description="  ".join(filter(None, [label, ", ".join(latest)])))
 
         follower = threading.Thread(target=follow, daemon=True)
         follower.start()
@@ -57,8 +48,3 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
             follower.join()
             # The cookbook replaced the root handlers by ones that write to the redirected streams.
             logging.getLogger().handlers[:] = handlers
-
-
-def _latest(rows: list[dict]) -> str:
-    latest = [f"{name} {points[-1][1]:.2f}" for key, name in SHOWN if (points := finite(rows, key))]
-    return "  " + ", ".join(latest) if latest else ""

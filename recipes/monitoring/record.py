@@ -81,22 +81,16 @@ def require_folders(folder: str | Path, names: Sequence[str]) -> None:
             )
 
 
-def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: str) -> dict[str, Any]:
-    """Write `run.json` into a run's folder before anything starts, and return what it holds.
+def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: str) -> None:
+    """Write `run.json` into a run's folder before anything starts.
 
     A folder that has one already is resumed: start, command, revision and versions stay those of the start, and
     `resumptions` gets an entry with the time, what had become of the run (``killed`` where nobody had written an end),
     the updates it had made when last seen (training goes on from the last checkpoint, which may be before that), its
     own revision, and options that differ from before.
 
-    Parameters
-    ----------
-    recipe : str
-    config : chz object
-        The resolved configuration. Keys are never part of a configuration, they live in the environment; texts that
-        look like one are removed all the same.
-    dataset : str
-        Dataset folder; its content hash, label counts and ceiling are recorded.
+    Keys are never part of a configuration, they live in the environment; texts that look like one are removed all the
+    same. Of the dataset in the folder `dataset`, content hash, label counts and ceiling are recorded.
     """
     # Imported here, so that reading records does not wait for Hugging Face's datasets.
     from ...datasets.store import load_card
@@ -127,18 +121,12 @@ def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: st
         record = _resumed(before, record, read_heartbeat(folder))
     folder.mkdir(parents=True, exist_ok=True)
     write_json_atomically(folder / RECORD, record)
-    return record
 
 
-def close_run_record(
-    log_path: str | Path, status: Status, error: str | None = None, updates: int | None = None
-) -> dict[str, Any]:
+def close_run_record(log_path: str | Path, status: Status, error: str | None, updates: int) -> None:
     """Write into `run.json` how and when the run ended, and the seconds of training in all.
 
-    Parameters
-    ----------
-    updates : int or None
-        Updates that the run has made. A finished run that was started again and made no more keeps its end.
+    A finished run that was started again and has made no more `updates` than before keeps its end.
     """
     record = read_run_record(log_path)
     attempt = record["resumptions"][-1] if record["resumptions"] else record
@@ -154,7 +142,6 @@ def close_run_record(
     if error is not None:
         record["error"] = without_secrets(error)
     write_json_atomically(Path(log_path) / RECORD, record)
-    return record
 
 
 def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str, Any] | None) -> dict[str, Any]:
@@ -173,7 +160,11 @@ def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str
         "revision": record["revision"],
         "versions": record["versions"],
         "command": record["command"],
-        "changed": differences(before["config"], record["config"]),
+        "changed": {
+            name: [before["config"].get(name), record["config"].get(name)]
+            for name in dict.fromkeys([*before["config"], *record["config"]])
+            if before["config"].get(name) != record["config"].get(name)
+        },
     }
     return {
         **record,
@@ -184,17 +175,8 @@ def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str
     }
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:
-    """Name -> [value before, value after] of what differs; None where a name is missing."""
-    names = dict.fromkeys([*before, *after])
-    return {name: [before.get(name), after.get(name)] for name in names if before.get(name) != after.get(name)}
-
-
 def _between(start: str, end: str) -> float:
     return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-
-
-EVALUATIONS = "eval_*.json"
 
 
 @dataclass(frozen=True)
@@ -203,12 +185,10 @@ class RunState:
 
     Parameters
     ----------
-    folder : Path
     record : mapping
         `run.json`; empty for a run that another program started through the cookbook.
     rows : list of mapping
         Of `metrics.jsonl`, one a step.
-    heartbeat : mapping or None
     status : str
         ``running``, ``killed`` (its last heartbeat says that it runs, and is too old), ``finished``, ``failed``,
         ``interrupted``, or ``unknown`` (no record).
@@ -216,7 +196,6 @@ class RunState:
         Seconds since the last heartbeat.
     step, total : int, int or None
         Updates made and planned.
-    alarms : list of Alarm
     """
 
     folder: Path
@@ -270,7 +249,13 @@ class RunFolder:
             if status == "running" and heartbeat["status"] == "running" and silent > stale_after:
                 status = "killed"
         step, total = progress(rows)
-        raised = [*_status_alarms(status, record, silent, step), *alarms(rows)]
+        raised = alarms(rows)
+        if status == "killed":
+            text = f"no heartbeat for {silent:.0f} s, and no end was written: the process was killed; the same command "
+            raised.insert(0, Alarm("killed", "error", step, text + "resumes it"))
+        elif status == "failed":
+            text = f"training ended with {record.get('error', 'an error')}"
+            raised.insert(0, Alarm("failed", "error", step, text))
         return RunState(self.folder, record, rows, heartbeat, status, silent, step, total, raised)
 
 
@@ -282,17 +267,6 @@ def read_state(folder: str | Path, stale_after: float = STALE_AFTER) -> RunState
 def read_evaluations(folder: str | Path) -> dict[str, dict[str, Any]]:
     """Split -> the JSON that `scisci-gym eval` wrote into a run's folder about its policy on that split."""
     evaluations = {
-        path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in Path(folder).glob(EVALUATIONS)
+        path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in Path(folder).glob("eval_*.json")
     }
     return {split: evaluation for split, evaluation in sorted(evaluations.items()) if "policy" in evaluation}
-
-
-def _status_alarms(status: str, record: Mapping[str, Any], silent: float | None, step: int) -> list[Alarm]:
-    if status == "killed":
-        text = (
-            f"no heartbeat for {silent:.0f} s and no end written: the process was killed; the same command resumes it"
-        )
-        return [Alarm("killed", "error", step, text)]
-    if status == "failed":
-        return [Alarm("failed", "error", step, f"training ended with {record.get('error', 'an error')}")]
-    return []

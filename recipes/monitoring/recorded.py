@@ -24,18 +24,15 @@ LOCK = ".run.lock"
 def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
     """While the block trains, keep the files about the run up to date.
 
-    ====================================== ==========================================================================
-    `run.json`                             configuration, revision, data; status, times and resumptions
-    `heartbeat.json`                       a sign of life every few seconds, see `heartbeat`
-    `EXPERIMENT.md`                        the record for people, written at the start and at the end
-    `../register.json`, `../REGISTER.md`   this run's entry among those of its neighbours
-    ====================================== ==========================================================================
+    These are, in the run's folder `cfg.log_path`, `run.json` (configuration, revision, data, status, times and
+    resumptions), `heartbeat.json` (a sign of life every so many seconds) and `EXPERIMENT.md` (the record for people),
+    and beside the folder `register.json` and `REGISTER.md` with the entries of all its neighbours.
 
     Parameters
     ----------
     recipe : str
     cfg : RecipeConfig
-        The resolved configuration; `log_path` is the run's folder.
+        The resolved configuration.
     every : float
         Seconds between two heartbeats.
 

@@ -15,18 +15,11 @@ from .metrics import VALIDATION, checkpoint_records, summary
 from .record import RunState, read_evaluations, read_state
 
 REGISTER, REGISTER_TEXT, LOCK = "register.json", "REGISTER.md", ".register.lock"
-HEADINGS = (
-    "run",
-    "recipe",
-    "environment",
-    "base model",
-    "adapter",
-    "data",
-    "validation",
-    "test",
-    "status",
-    "revision",
-    "date",
+HEADINGS = "run recipe environment base_model adapter data validation test status revision date".split()
+INTRODUCTION = (
+    "The recipes and `scisci-gym eval` write this file; do not edit it. `register.json` has all fields. Scores are "
+    "macro-F1 of greedy answers, with 95 % bootstrap intervals where the run was evaluated; without an interval, the "
+    "best one during training."
 )
 
 
@@ -78,6 +71,8 @@ def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> d
         greedy = evaluation["policy"]["greedy"]
         scores[split] = {name: greedy[name] for name in ("accuracy", "macro_f1", "mcc", "n")}
         scores[split] |= {"checkpoint": evaluation["checkpoint"], "dataset": evaluation["task"]["dataset"]}
+    # Several revisions if the run was resumed with another one, in order.
+    revisions = dict.fromkeys(str(attempt.get("revision")) for attempt in [record, *record.get("resumptions", [])])
     return {
         "recipe": record.get("recipe"),
         "env": config.get("env"),
@@ -95,30 +90,16 @@ def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> d
         "total": state.total,
         "scores": scores,
         "status": state.status,
-        "revision": " -> ".join(revisions_of(record)),
+        "revision": " -> ".join(revisions),
         "started": record.get("started"),
         "ended": record.get("ended"),
     }
 
 
-def revisions_of(record: Mapping[str, Any]) -> list[str]:
-    """Revisions of the code that trained a run, in order; several if it was resumed with another one."""
-    attempts = [record, *record.get("resumptions", [])]
-    return list(dict.fromkeys(str(attempt.get("revision")) for attempt in attempts))
-
-
 def register_text(entries: Mapping[str, Mapping[str, Any]]) -> str:
     """The register as a Markdown table."""
-    lines = [
-        "# Model register",
-        "",
-        "The recipes and `scisci-gym eval` write this file; do not edit it. `register.json` has all fields. "
-        "Scores are macro-F1 of greedy answers, with 95 % bootstrap intervals where the run was evaluated; without an "
-        "interval, the best one during training.",
-        "",
-        f"| {' | '.join(HEADINGS)} |",
-        f"|{'---|' * len(HEADINGS)}",
-    ]
+    headings = [heading.replace("_", " ") for heading in HEADINGS]
+    lines = ["# Model register", "", INTRODUCTION, "", f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}"]
     for name, entry in entries.items():
         adapter = entry["adapter"]
         path = f"`{_cell(adapter['sampler_path'])}` (rank {adapter['rank']})" if adapter["sampler_path"] else ""

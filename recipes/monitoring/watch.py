@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -35,10 +36,7 @@ def snapshot(state: RunState) -> dict[str, Any]:
         "folder": str(state.folder),
         "recipe": state.record.get("recipe"),
         "env": state.config.get("env"),
-        "status": state.status,
-        "silent": state.silent,
-        "step": state.step,
-        "total": state.total,
+        **{name: getattr(state, name) for name in ("status", "silent", "step", "total")},
         "metrics": {key: asdict(values) for key, values in summaries.items() if values is not None},
         "predicted": {label: finite(state.rows, PREDICTED + label)[-1][1] for label in labels_of(state.rows)},
         "alarms": [asdict(alarm) for alarm in state.alarms],
@@ -51,7 +49,11 @@ def screen(state: RunState, width: int = 100) -> RenderableType:
     parts.append(_metrics(state, width) if state.rows else Text("no metrics yet", style="dim"))
     labels = labels_of(state.rows)
     if labels:
-        parts += [Text(), _labels(state, labels)]
+        table = _table(("answers", "share", "right for"))
+        for label in labels:
+            predicted, expected = (finite(state.rows, kind + label) for kind in (PREDICTED, EXPECTED))
+            table.add_row(escape(label), f"{predicted[-1][1]:.0%}", f"{expected[-1][1]:.0%}" if expected else "")
+        parts += [Text(), table]
     parts.append(Text())
     for alarm in state.alarms:
         style = "bold red" if alarm.level == "error" else "yellow"
@@ -75,51 +77,38 @@ def _heading(state: RunState) -> Text:
 
 
 def _progress(state: RunState, width: int) -> RenderableType:
-    table = Table.grid(padding=(0, 2, 0, 0))
     cells: list[RenderableType] = [f"{state.step} of {'?' if state.total is None else state.total} updates"]
     if state.total:
         cells.append(ProgressBar(state.total, state.step, width=max(10, width - 60)))
-    remaining = _remaining(state)
-    if remaining is not None:
-        cells.append(f"about {_span(remaining)} left")
+        if state.status == "running" and state.heartbeat is not None:
+            # At the pace since the run was last started.
+            resumptions = state.record.get("resumptions") or [{}]
+            updates = state.step - (resumptions[-1].get("updates_before") or 0)
+            seconds = (datetime.now(UTC) - datetime.fromisoformat(state.heartbeat["started"])).total_seconds()
+            if updates > 0:
+                cells.append(f"about {_span(seconds / updates * (state.total - state.step))} left")
+    table = Table.grid(padding=(0, 2, 0, 0))
     table.add_row(*cells)
     return table
 
 
-def _remaining(state: RunState) -> float | None:
-    """Estimated seconds to the end, at the pace since the run was last started; None if that is unknown."""
-    if state.status != "running" or state.heartbeat is None or not state.total:
-        return None
-    resumptions = state.record.get("resumptions") or [{}]
-    updates = state.step - (resumptions[-1].get("updates_before") or 0)
-    seconds = (datetime.now(UTC) - datetime.fromisoformat(state.heartbeat["started"])).total_seconds()
-    return seconds / updates * (state.total - state.step) if updates > 0 else None
-
-
 def _metrics(state: RunState, width: int) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("", "last", "best", "lowest", "highest"):
-        table.add_column(heading, justify="left" if not heading else "right", header_style="dim", no_wrap=True)
+    table = _table(("", "last", "best", "lowest", "highest"))
     table.add_column("", no_wrap=True)
     for measure in MEASURES:
         points = summary(state.rows, measure)
-        if points is None:
-            continue
-        curve = sparkline([value for _, value in values(state.rows, measure.key)], max(8, width - 76))
-        best = shown(points.best[1]) if points.best else ""
-        cells = (shown(points.last[1]), best, shown(points.lowest[1]), shown(points.highest[1]))
-        table.add_row(measure.brief, *cells, curve)
+        if points is not None:
+            curve = sparkline([value for _, value in values(state.rows, measure.key)], max(8, width - 76))
+            cells = (points.last, points.best, points.lowest, points.highest)
+            table.add_row(measure.brief, *("" if cell is None else shown(cell[1]) for cell in cells), curve)
     return table
 
 
-def _labels(state: RunState, labels: list[str]) -> Table:
+def _table(headings: Sequence[str]) -> Table:
+    """A table without lines: names on the left, then numbers."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("answers", "share", "right for"):
-        table.add_column(heading, justify="left" if heading == "answers" else "right", header_style="dim")
-    for label in labels:
-        predicted = finite(state.rows, PREDICTED + label)[-1][1]
-        expected = finite(state.rows, EXPECTED + label)
-        table.add_row(escape(label), f"{predicted:.0%}", f"{expected[-1][1]:.0%}" if expected else "")
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index else "left", header_style="dim", no_wrap=True)
     return table
 
 

@@ -14,17 +14,8 @@ from ..monitoring.metrics import run_store
 
 @dataclass(frozen=True)
 class LoggedEpisode:
-    """An episode that a run logged in full.
-
-    Parameters
-    ----------
-    step : int
-        The number of updates that the policy had had.
-    number : int
-        Index of the episode within the step's log.
-    data : mapping
-        See `EpisodeLog.to_data`.
-    """
+    """An episode that a run logged in full: the updates that its policy had had, its index in the log of the step, and
+    its content (`EpisodeLog.to_data`)."""
 
     step: int
     number: int
@@ -44,16 +35,14 @@ class LoggedEpisode:
 def episodes_of(run: str | Path, most: int = 48, per_step: int = 4) -> list[LoggedEpisode]:
     """Episodes of a run's training steps, oldest first: the first few of evenly spread steps, the last one among them.
 
-    A log that is still being written has no episodes yet.
+    A log that is still being written has no episodes yet, and runs of other recipes than RL log none.
 
     Parameters
     ----------
     run : path
-        A run's folder. A run of another recipe than RL logs no episodes.
-    most : int
-        The largest number of episodes in all.
-    per_step : int
-        The largest number of episodes of one step.
+        A run's folder.
+    most, per_step : int
+        The largest number of episodes in all, and of one step.
     """
     store = run_store(run)
     steps = [iteration.iteration for iteration in store.list_iterations() if iteration.has_train_logtree]
@@ -62,8 +51,7 @@ def episodes_of(run: str | Path, most: int = 48, per_step: int = 4) -> list[Logg
         steps = [steps[round(i * (len(steps) - 1) / max(1, wanted - 1))] for i in range(wanted)]
     episodes = []
     for step in dict.fromkeys(steps):
-        tree = store.read_logtree(step) or {}
-        logged = islice(_episodes(tree.get("root")), per_step)
+        logged = islice(_episodes((store.read_logtree(step) or {}).get("root")), per_step)
         episodes += [LoggedEpisode(step, number, data) for number, data in enumerate(logged)]
     return episodes[:most]
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from scisci_gym.datasets.atomic_files import locked
-from scisci_gym.recipes.monitoring.experiment import majority_of
+from scisci_gym.recipes.monitoring.experiment import majority_of, question_of
 from scisci_gym.recipes.monitoring.recorded import describe_run, recorded_run
 from scisci_gym.recipes.monitoring.register import LOCK, read_register, register_run
 
@@ -82,7 +82,15 @@ def test_the_record_of_a_run(config) -> None:
 
 def test_a_run_without_a_question_gets_the_question_of_its_recipe(config) -> None:
     text = (trained(config(load_checkpoint_path="runs/sft")) / "EXPERIMENT.md").read_text()
-    assert "What does RL with the verifiable reward of disruption-v0 make of the run runs/sft?" in text
+    assert "How well does the policy of runs/sft answer disruption-v0 after RL with the verifiable reward?" in text
+
+
+def test_the_question_of_an_sft_run_says_which_answers_it_imitates() -> None:
+    record = {"recipe": "sft", "config": {"env": "disruption-v0", "answers": "random"}}
+    assert (
+        question_of(record)
+        == "How well does the base model answer disruption-v0 after imitating randomly drawn answers?"
+    )
 
 
 def test_an_evaluation_replaces_the_sentence_by_a_table_and_enters_the_register(config) -> None:
