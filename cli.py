@@ -97,42 +97,45 @@ COMMANDS = {
     ),
     "play": LazyCommand("envs.cli:play", "Play an environment: answer in place of a model.", ENVIRONMENTS),
     "check": LazyCommand(
-        "recipes.cli_experiments:check",
+        "recipes.cli.experiments:check",
         "Check that an environment is fit to train on and, with --learnable, that RL learns it.",
         ENVIRONMENTS,
     ),
     "train": LazyCommand(
-        "recipes.cli:train", "Train a policy. Options of the recipe follow as name=value.", TRAINING, RECIPE_ARGUMENTS
+        "recipes.cli.train:train",
+        "Train a policy. Options of the recipe follow as name=value.",
+        TRAINING,
+        RECIPE_ARGUMENTS,
     ),
     "sweep": LazyCommand(
-        "recipes.cli_experiments:sweep",
+        "recipes.cli.experiments:sweep",
         "Run a recipe over a grid of options: group_size=4,8,16 learning_rate=1e-3,2e-3 seed=0,1,2.",
         TRAINING,
         RECIPE_ARGUMENTS,
     ),
     "study": LazyCommand(
-        "recipes.cli_experiments:study",
+        "recipes.cli.experiments:study",
         "Compare the base model, SFT, RL, SFT then RL, and DPO on the same splits: does RL beat SFT?",
         TRAINING,
         RECIPE_ARGUMENTS,
     ),
     "eval": LazyCommand(
-        "recipes.experiments.eval_cli:evaluate",
+        "recipes.cli.evaluate:evaluate",
         "Score a run's best checkpoint on papers it has not seen, or everything on all environments with --all.",
         TRAINING,
     ),
     "demo": LazyCommand(
-        "recipes.cli:demo",
+        "recipes.cli.experiments:demo",
         "Build data, train a tiny model by SFT and RL, evaluate it and write a report, in minutes on two cores.",
         TRAINING,
     ),
     "watch": LazyCommand(
-        "recipes.reporting.cli:watch",
+        "recipes.cli.runs:watch",
         "Watch a run: reward, KL, entropy, groups without signal, truncations, speed and alarms.",
         TRAINING,
     ),
     "report": LazyCommand(
-        "recipes.reporting.cli:report",
+        "recipes.cli.runs:report",
         "Write an HTML page about one or several runs: curves, scores, options that differ, transcripts, alarms.",
         TRAINING,
     ),
@@ -144,11 +147,11 @@ COMMANDS = {
 ENGINE_COMMANDS = {
     "serve": LazyCommand("engine.cli:serve", "Serve the Tinker protocol until interrupted."),
     "init-model": LazyCommand(
-        "recipes.cli:init_model",
+        "recipes.cli.train:init_model",
         "Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.",
     ),
     "export": LazyCommand(
-        "recipes.export:export",
+        "recipes.cli.runs:export",
         "Write a checkpoint of the local engine as a peft adapter or, with --merged, as a model for transformers.",
     ),
 }

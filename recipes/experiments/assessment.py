@@ -82,29 +82,17 @@ def with_label_probabilities(answers: Sequence[Answer], probabilities: np.ndarra
 
 
 @dataclass(frozen=True)
-class Assessment:
+class Assessment(PolicyAnswers):
     """What one policy of an experiment answered.
 
-    Parameters
-    ----------
-    arm : str
-    seed : int or None
-        None for a policy that no seed went into.
-    step : int
-        Updates of its checkpoint, which was chosen on validation papers.
-    greedy, sampled : list of Answer
-        At temperature 0 and 1, in the benchmark's order.
-    calibrated : Calibration or None
-        Of the probabilities of the labels' answers; None where these were not asked for.
-    flips : dict or None
-        `flip_report` of the adversarial environment.
+    `seed` is None for a policy that no seed went into; `step` counts the updates of its checkpoint, which was chosen on
+    validation papers. `calibrated` is of the labels' probabilities, `flips` the `flip_report` of the adversarial
+    environment; both are None where they were not asked for.
     """
 
     arm: str
     seed: int | None
     step: int
-    greedy: list[Answer]
-    sampled: list[Answer]
     calibrated: Calibration | None
     flips: dict[str, Any] | None
 
@@ -145,11 +133,10 @@ async def _assess(
         task, policy, plan.split, keep, max_examples=plan.max_examples, with_probabilities=prior is not None
     )
     probabilities, truth = stated(answers.greedy, env_class.labels)
-    calibrated = None
+    calibrated = flips = None
     if env_class.asks_for == "label" and probabilities is not None:
         calibrated = calibration(probabilities, truth, prior=prior)
-    flips = None
     if plan.flip_examples and task.env.startswith("disruption") and env_class.asks_for == "label":
         examined = Examination(task, await policy.client(task), keep, plan.split, max_examples=plan.flip_examples)
         flips = await flip_report(examined, {CHALLENGER: ScriptedChallenger()})
-    return Assessment(arm.name, seed, checkpoint.step, answers.greedy, answers.sampled, calibrated, flips)
+    return Assessment(answers.greedy, answers.sampled, arm.name, seed, checkpoint.step, calibrated, flips)

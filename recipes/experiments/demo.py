@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ...datasets.openalex.snapshot import read_works
 from ...datasets.store import load_card
 from ...datasets.synthetic.corpus import SyntheticCorpus
 from ...envs.disruption import DisruptionEnv
+from ...evaluation.ask import Answer
 from ...evaluation.baselines import simple_baselines
 from ...evaluation.comparison import ArmDifference, arm_difference
 from ...evaluation.learners import TFIDF
@@ -29,7 +30,7 @@ from ...evaluation.metrics import Scores
 from ...evaluation.outcome import PolicyResult, score_answers
 from ..kit.engines import engine_kind
 from ..kit.tiny_model import init_tiny_model
-from .assessment import assess_arms
+from .assessment import Assessment, assess_arms
 from .plan import FORMAT, Arm, StudyPlan, tiny_rl, tiny_sft
 from .runner import Runner, is_resumed
 
@@ -48,24 +49,9 @@ REAL_RL = {"start": "sft", "steps": 60, "groups": 32, "rate": 3e-4, "kl": 0.0}
 class DemoSettings:
     """Settings of a demo. Two demos with the same settings on the same machine give the same results.
 
-    Parameters
-    ----------
-    seed : int
-    papers : int
-        Size of the synthetic corpus.
-    works : str or None
-        Folder of real works in snapshot layout; None for the synthetic corpus.
-    labels : "threshold" | "quantile" | None
-        None: threshold for the synthetic corpus, quantile for real works.
-    window : int
-        Years after publication whose citations count.
-    rl_steps, groups : int or None
-        Of the RL run; None for what suits the corpus.
-    group_size, lora_rank, eval_every : int
-    sft_epochs, sft_rate : int, float
-        Of the supervised baseline.
-    pretraining_steps : int or None
-        Steps of a round of pre-training; None for what suits the corpus.
+    `papers` is the size of the synthetic corpus, `works` a folder of real works in snapshot layout instead of it,
+    `labels` the label scheme, and `window` the years after publication whose citations count. `rl_steps` and `groups`
+    are those of the RL run, `pretraining_steps` those of a round of pre-training. None means what suits the corpus.
     """
 
     seed: int = 0
@@ -93,11 +79,6 @@ class DemoSettings:
         suited = REAL_RL if self.works else SYNTHETIC_RL
         return {**suited, "steps": self.rl_steps or suited["steps"], "groups": self.groups or suited["groups"]}
 
-    @property
-    def starts_from_sft(self) -> bool:
-        """Whether RL starts from SFT on the labels, not from the answer format alone."""
-        return self.rl["start"] == "sft"
-
 
 class DemoPlan(StudyPlan):
     """A study with one seed, so that its runs lie side by side in the folder of the demo."""
@@ -109,7 +90,6 @@ class DemoPlan(StudyPlan):
 def demo_plan(out: Path, settings: DemoSettings) -> DemoPlan:
     """The arms of the demo: the answer format alone, SFT on the labels, and RL from one of the two."""
     rl, rank = settings.rl, {"lora_rank": settings.lora_rank}
-    sft = tiny_sft(settings.sft_rate, settings.sft_epochs, **rank)
     rl_options = tiny_rl(
         rl["rate"],
         rl["groups"],
@@ -120,14 +100,13 @@ def demo_plan(out: Path, settings: DemoSettings) -> DemoPlan:
         eval_every=settings.eval_every,
         save_every=settings.eval_every,
     )
-    title = f"RL from {'SFT' if settings.starts_from_sft else 'the start'}"
     return DemoPlan(
         dataset=str(out / "data"),
         model_name=str(out / "model"),
         arms=(
             Arm("start", "start (answer format only)", "sft", None, {**FORMAT, **rank}),
-            Arm("sft", "SFT on the labels", "sft", None, sft),
-            Arm("rl", title, "rl", rl["start"], rl_options),
+            Arm("sft", "SFT on the labels", "sft", None, tiny_sft(settings.sft_rate, settings.sft_epochs, **rank)),
+            Arm("rl", f"RL from {'SFT' if rl['start'] == 'sft' else 'the start'}", "rl", rl["start"], rl_options),
         ),
         env=DisruptionEnv.env_id,
         env_options="prompt=short",
@@ -148,8 +127,18 @@ class DemoResult:
     policies: list[PolicyResult]
     chosen_step: int
     differences: list[ArmDifference]
-    seconds: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float]
+    notes: list[str]
+
+    @property
+    def before_rl(self) -> PolicyResult:
+        """The policy that RL started from."""
+        return self.policies[1 if self.settings.rl["start"] == "sft" else 0]
+
+    @property
+    def after_rl(self) -> PolicyResult:
+        """The policy that RL made."""
+        return self.policies[2]
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -170,13 +159,7 @@ class DemoResult:
 class Demo:
     """The stages, in order. Each leaves its result in `out`; a second demo continues with what is there.
 
-    Parameters
-    ----------
-    out : Path
-    settings : DemoSettings
-    console : Console
-    engine : str or None
-        As in `open_engine`; None for the local engine.
+    `engine` is as in `open_engine`, with None for the local engine.
     """
 
     def __init__(self, out: Path, settings: DemoSettings, console: Console, engine: str | None = None):
@@ -201,7 +184,7 @@ class Demo:
         settings, rl = self.settings, self.settings.rl
         resumed = is_resumed(self.out, "demo.json", asdict(settings), "--fresh to start over", besides=["data"])
         if resumed:
-            self.console.print(f"taking up what is in {self.out}")
+            self.console.print(f"continuing the demo in {self.out}")
         with self._stage("data", "dataset built"):
             card = self._dataset(resumed)
         write_json_atomically(self.out / "demo.json", asdict(settings))
@@ -211,7 +194,7 @@ class Demo:
             with self._stage("SFT", "supervised fine-tuning: on the answer format alone, and on the labels"):
                 self._train(runner, "start", "SFT (start)")
                 self._train(runner, "sft", "SFT (sft)")
-            origin = "SFT" if settings.starts_from_sft else "the answer format"
+            origin = "SFT" if rl["start"] == "sft" else "the answer format"
             with self._stage("RL", f"{rl['steps']} steps of RL from {origin}"):
                 self._train(runner, "rl", "RL")
             with self._stage("evaluation", "policies evaluated on the test split, greedy and sampled"):
@@ -219,35 +202,45 @@ class Demo:
                 assessments = asyncio.run(assess_arms(self.plan, self.out, self.console, with_probabilities=False))
         with self._stage("baselines", "baselines fitted and evaluated"), self.console.status("TF-IDF"):
             answers = simple_baselines(str(self.data), settings.seed)
-        labels, learned = DisruptionEnv.labels, assessments[-1]
+        result = self._result(card, model, assessments, answers)
+        write_json_atomically(self.out / "results.json", result.to_json())
+        return result
+
+    def _result(
+        self,
+        card: dict[str, Any],
+        model: dict[str, Any],
+        assessments: Sequence[Assessment],
+        baselines: Mapping[str, Sequence[Answer]],
+    ) -> DemoResult:
+        labels, seed, learned = DisruptionEnv.labels, self.settings.seed, assessments[-1]
+        titles = [arm.title for arm in self.plan.arms]
         expected = [answer.expected for answer in learned.greedy]
-        rivals = {self.plan.arm("sft").title: assessments[1].greedy, TFIDF.name: answers[TFIDF.name]}
-        result = DemoResult(
-            settings,
+        rivals = {titles[1]: assessments[1].greedy, TFIDF.name: baselines[TFIDF.name]}
+        return DemoResult(
+            self.settings,
             card,
             model,
-            baselines={name: score_answers(each, labels, settings.seed) for name, each in answers.items()},
+            baselines={name: score_answers(each, labels, seed) for name, each in baselines.items()},
             policies=[
                 PolicyResult(
-                    self.plan.arm(each.arm).title,
-                    score_answers(each.greedy, labels, settings.seed),
-                    score_answers(each.sampled, labels, settings.seed),
+                    title,
+                    score_answers(each.greedy, labels, seed),
+                    score_answers(each.sampled, labels, seed),
                     each.greedy,
                 )
-                for each in assessments
+                for title, each in zip(titles, assessments, strict=True)
             ],
             chosen_step=learned.step,
             differences=[
                 arm_difference(
-                    ("RL", name), expected, [learned.predictions], [[answer.predicted for answer in rival]], labels
+                    ("RL", name), expected, [learned.predictions], [[each.predicted for each in rival]], labels
                 )
                 for name, rival in rivals.items()
             ],
             seconds=self.seconds,
             notes=self.notes,
         )
-        write_json_atomically(self.out / "results.json", result.to_json())
-        return result
 
     def _train(self, runner: Runner, name: str, title: str) -> None:
         arm = self.plan.arm(name)

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from ...datasets.store import load_papers
 from ...envs.disruption import DisruptionEnv
 from ...envs.kit.episodes import run_sync
-from ...evaluation.ask import Answer
 from ...evaluation.bootstrap import Score
-from ...evaluation.outcome import PolicyResult
-from ...evaluation.render.pages import render_page
 from ...evaluation.render.pictures import curve_svg
 from ..monitoring.metrics import read_metrics
+from ..reporting.experiment_page import BEST, Section, Table, Transcript, write_experiment_page
 from .demo import ENV_OPTIONS, DemoResult
-from .result import compared, terminal_table
+from .report import terminal_table
+from .result import compared
 
-
-@dataclass(frozen=True)
-class Transcript:
-    """One episode: the prompt, the answer, the true label and the reward."""
-
-    title: str
-    prompt: str
-    answer: str
-    expected: str
-    reward: float
+CASES = {
+    "Right after RL, wrong before": [(False, True)],
+    "Right before and after": [(True, True)],
+    "Wrong after RL": [(False, False), (True, False)],
+}
+"""Title of an episode -> whether the answers before and after RL are right."""
 
 
 def score_rows(result: DemoResult) -> list[tuple[str, Score, Score, Score, Score | None]]:
@@ -40,23 +33,9 @@ def score_rows(result: DemoResult) -> list[tuple[str, Score, Score, Score, Score
     return [(name, each.accuracy, each.macro_f1, each.mcc, sampled) for name, each, sampled in scores]
 
 
-def score_table(result: DemoResult) -> Table:
-    """Scores for a terminal of 80 columns. Policies answer greedily; the last column is macro-F1 at temperature 1."""
-    papers = result.policies[0].greedy.n
-    title = f"test split, {papers:,} papers (± half a 95 % bootstrap interval)"
-    table = terminal_table(title, ("", "accuracy", "macro-F1", "MCC", "sampled"), no_wrap=True)
-    for name, accuracy, macro_f1, mcc, sampled in score_rows(result):
-        cells = (accuracy.brief, macro_f1.brief, mcc.brief, f"{sampled.value:.3f}" if sampled else "")
-        table.add_row(name, *cells, style="bold" if name.startswith("RL") else None)
-    if result.card.get("ceiling"):
-        best = result.card["ceiling"]["test"]
-        table.add_row("best reachable", f"{best['accuracy']:.3f}", f"{best['macro_f1']:.3f}", "", "", style="dim")
-    return table
-
-
 def verdict(result: DemoResult) -> list[str]:
-    """Plain sentences on the result: "better than" where the paired interval over papers leaves out 0."""
-    before, learned = _before_rl(result).greedy.macro_f1, result.policies[-1].greedy.macro_f1
+    """Plain sentences on the result: "better than" where the paired interval over papers excludes 0."""
+    before, learned = result.before_rl.greedy.macro_f1, result.after_rl.greedy.macro_f1
     change = f"RL went from macro-F1 {before.value:.3f} to {learned.value:.3f}"
     if result.card.get("ceiling"):
         best = result.card["ceiling"]["test"]["macro_f1"]
@@ -65,21 +44,22 @@ def verdict(result: DemoResult) -> list[str]:
         f"RL is {compared(each)} {each.second}: difference in macro-F1 {each.difference.signed}."
         for each in result.differences
     ]
-    return [
-        f"{change}.",
-        *comparisons,
-        "These comparisons hold for this seed; scisci-gym study compares over several.",
-    ]
-
-
-def _before_rl(result: DemoResult) -> PolicyResult:
-    return result.policies[1 if result.settings.starts_from_sft else 0]
+    several = "These comparisons hold for this seed; scisci-gym study compares over several."
+    return [f"{change}.", *comparisons, several]
 
 
 def print_summary(result: DemoResult, report: Path, out: Path, console: Console) -> None:
-    """Print the table, the sentences, the report's path, and commands to go on with."""
+    """Print the table for a terminal of 80 columns, the sentences, the report's path, and commands to go on with."""
+    title = f"test split, {result.after_rl.greedy.n:,} papers (± half a 95 % bootstrap interval)"
+    table = terminal_table(title, ("", "accuracy", "macro-F1", "MCC", "sampled"), no_wrap=True)
+    for name, *scores, sampled in score_rows(result):
+        cells = (*(each.brief for each in scores), f"{sampled.value:.3f}" if sampled else "")
+        table.add_row(name, *cells, style="bold" if name.startswith("RL") else None)
+    if result.card.get("ceiling"):
+        best = result.card["ceiling"]["test"]
+        table.add_row(BEST, f"{best['accuracy']:.3f}", f"{best['macro_f1']:.3f}", "", "", style="dim")
     console.print()
-    console.print(score_table(result))
+    console.print(table)
     for sentence in verdict(result) + result.notes:
         console.print(f"- {sentence}", soft_wrap=True)
     console.print(f"\nreport: {report}\n\nnext:")
@@ -95,48 +75,82 @@ def print_summary(result: DemoResult, report: Path, out: Path, console: Console)
 
 def write_report(out: Path, result: DemoResult) -> Path:
     """Write the report of a finished demo into its folder: one file, no script, no network; its path."""
-    rows, ceiling = read_metrics(out / "rl"), result.card.get("ceiling")
-    best = [("best reachable", ceiling["validation"]["macro_f1"])] if ceiling else [("chance", 1 / 3)]
-    validation = {"levels": best, "mark": result.chosen_step, "limits": (0, 1)}
+    rows, card, ceiling, settings = read_metrics(out / "rl"), result.card, result.card.get("ceiling"), result.settings
+    best = [(BEST, ceiling["validation"]["macro_f1"])] if ceiling else [("chance", 1 / 3)]
     curves: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("env/all/reward/total", "Mean reward of training rollouts", {"limits": (-1.05, 1.05)}),
-        ("validation/macro_f1", "Greedy macro-F1 on validation (circle: chosen)", validation),
+        (
+            "validation/macro_f1",
+            "Greedy macro-F1 on validation (circle: chosen)",
+            {"levels": best, "mark": result.chosen_step, "limits": (0, 1)},
+        ),
         ("env/all/reward_uniform_group_rate", "Groups whose rewards are all equal (no signal)", {"limits": (0, 1)}),
         ("env/all/format_valid", "Answers that could be parsed", {"limits": (0, 1.05)}),
     )
-    return render_page(
-        "demo_report.html.j2",
+    scores: list[Any] = list(score_rows(result))
+    if ceiling:
+        scores.append((BEST, f"{ceiling['test']['accuracy']:.3f}", f"{ceiling['test']['macro_f1']:.3f}", "", ""))
+    splits = [
+        (
+            name,
+            "{}–{}".format(*share["years"]),
+            f"{share['papers']:,}",
+            *(f"{share['labels'][label] / share['papers']:.0%}" for label in DisruptionEnv.labels),
+        )
+        for name, share in card["splits"].items()
+    ]
+    left_out = [
+        (name, f"{count:,}") for part in ("works_dropped", "not_labelled") for name, count in card[part].items()
+    ]
+    sections = [
+        Section(
+            "Scores on the test split",
+            [Table(("", "accuracy", "macro-F1", "MCC", "macro-F1, sampled"), scores, style="scores")],
+            f"{result.after_rl.greedy.n:,} papers, 95 % bootstrap intervals over papers. Policies answer greedily, the "
+            "last column at temperature 1; an answer that cannot be parsed is wrong. The RL checkpoint (step "
+            f"{result.chosen_step}) was chosen on validation papers.",
+        ),
+        Section("Learning", pictures=[curve_svg(rows, key, title, **options) for key, title, options in curves]),
+        Section("Three episodes", episodes=transcripts(out, result)),
+        Section(
+            "Data",
+            [Table(("split", "years", "papers", *DisruptionEnv.labels), splits)],
+            f"CD index over {card['labels']['window']} years, scheme {card['labels']['scheme']}, split "
+            f"{card['split']['kind']}. Content hash {card['content_hash']}. Built by: {card['command']}",
+        ),
+        Section("Left out of the labelled papers, by reason", [Table(("reason", "works"), left_out)], folded=True),
+        Section(
+            "Settings and times",
+            [
+                Table(("setting", "value"), list(vars(settings).items())),
+                Table(("stage", "seconds"), list(result.seconds.items())),
+            ],
+            folded=True,
+        ),
+    ]
+    source = f"Real works from {settings.works}" if settings.works else "Synthetic corpus"
+    return write_experiment_page(
         out / "report.html",
-        result=result,
-        card=result.card,
-        labels=DisruptionEnv.labels,
-        rows=score_rows(result),
-        verdict=verdict(result),
-        curves=[curve_svg(rows, key, title, **options) for key, title, options in curves],
-        transcripts=transcripts(out, result),
+        "scisci-gym demo",
+        "Judging papers by reinforcement learning",
+        f"{source}, {card['works_in_graph']:,} works and {card['citations']['kept']:,} citations; seed "
+        f"{settings.seed}; a model of {result.model['parameters']:,} parameters, made for this run.",
+        verdict(result) + result.notes,
+        sections,
     )
 
 
 def transcripts(out: Path, result: DemoResult) -> list[Transcript]:
     """Three greedy episodes of the RL policy on test papers: the first paper that it learned to get right, the first
     that it gets right as before, and the first that it gets wrong."""
-    pairs = list(zip(_before_rl(result).answers, result.policies[-1].answers, strict=True))
-    right = [(_is_right(before), _is_right(after)) for before, after in pairs]
+    pairs = list(zip(result.before_rl.answers, result.after_rl.answers, strict=True))
+    right = [tuple(answer.predicted == answer.expected for answer in pair) for pair in pairs]
     papers = {f"disruption-v0:{paper.openalex_id}": paper for paper in load_papers(out / "data", "test")}
-    cases = {
-        "Right after RL, wrong before": [(False, True)],
-        "Right before and after": [(True, True)],
-        "Wrong after RL": [(False, False), (True, False)],
-    }
     episodes = []
-    for title, kinds in cases.items():
+    for title, kinds in CASES.items():
         answer = next((after for (_, after), kind in zip(pairs, right, strict=True) if kind in kinds), None)
         if answer is not None:
             env = DisruptionEnv(papers[answer.example_id], **ENV_OPTIONS)
             prompt = "\n".join(str(message["content"]) for message in run_sync(env.initial_observation()))
             episodes.append(Transcript(title, prompt, answer.text, answer.expected, answer.reward))
     return episodes
-
-
-def _is_right(answer: Answer) -> bool:
-    return answer.predicted == answer.expected

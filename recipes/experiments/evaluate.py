@@ -1,7 +1,6 @@
-"""`scisci-gym eval`: base models and trained runs, asked in the engine that their weights live in.
+"""`scisci-gym eval --all`: baselines, a base model and runs on every environment of a dataset.
 
-A run is evaluated in three layers (its training metrics, its task, public benchmarks); a leaderboard compares
-baselines, a base model and runs on every environment of a dataset.
+Policies are asked in the engine that their weights live in.
 """
 
 from __future__ import annotations
@@ -10,26 +9,17 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ...datasets.atomic_files import write_json_atomically
 from ...datasets.store import load_card, load_papers
 from ...envs.kit.single_turn import SingleTurnEnv
-from ...envs.opponents.challengers import ScriptedChallenger
 from ...envs.registry import spec, specs
-from ...envs.training.groups import renderer_of
 from ...evaluation.ask import Policy, Task
-from ...evaluation.evaluators import held_out_nll_builder
-from ...evaluation.examination import Examination
 from ...evaluation.leaderboard import (
     MAX_TOKENS,
-    Entry,
     Kind,
     Leaderboard,
     LeaderboardOptions,
@@ -39,17 +29,10 @@ from ...evaluation.leaderboard import (
     servable,
 )
 from ...evaluation.learners import Encoder
-from ...evaluation.probes.consistency import consistency_report
-from ...evaluation.probes.contamination import contamination_report
-from ...evaluation.probes.flips import flip_report
-from ...evaluation.public_benchmarks import public_benchmarks
-from ...evaluation.records import plain
-from ...evaluation.render.evaluation_page import write_page
 from ..kit.checkpoints import chosen_checkpoint
 from ..kit.config import parse_options, renderer_name_for
 from ..kit.engines import engine_kind, open_engine
 from ..monitoring.record import read_run_record, require_folders
-from ..monitoring.recorded import describe_run
 from .assessment import PolicyAnswers, ask_policy
 
 Report = Callable[[str], None]
@@ -57,19 +40,9 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Contestant:
-    """A policy, what it is asked, and where.
+    """A policy, what it is asked, and on which engine (`engine` and `checkpoints` as in `open_engine`).
 
-    Parameters
-    ----------
-    kind : "base model" | "run"
-    task : Task
-    policy : Policy
-    engine : str or None
-        As in `open_engine`.
-    checkpoints : str
-        Folder of a local engine's weights.
-    notes : tuple of str
-        What a reader of its scores has to know.
+    `notes` are what a reader of its scores has to know.
     """
 
     kind: Kind
@@ -96,7 +69,6 @@ class Contestant:
 
     async def answers(self, options: LeaderboardOptions) -> PolicyAnswers:
         """Its answers; its engine must be open."""
-        env_class = spec(self.task.env)
         return await ask_policy(
             self.task,
             self.policy,
@@ -104,21 +76,7 @@ class Contestant:
             self.answers_folder(options.out, options.split),
             max_examples=options.max_examples,
             sampled=options.sampled,
-            with_probabilities=options.label_probabilities and issubclass(env_class, SingleTurnEnv),
-        )
-
-    def entry(self, answers: PolicyAnswers, prior: np.ndarray, seed: int = 0) -> Entry:
-        """Its entry on a board."""
-        return entry(
-            self.policy.name,
-            self.kind,
-            answers.greedy,
-            self.task.env,
-            prior,
-            seed=seed,
-            source=self.source,
-            sampled=answers.sampled,
-            notes=self.notes,
+            with_probabilities=options.label_probabilities and issubclass(spec(self.task.env), SingleTurnEnv),
         )
 
 
@@ -159,14 +117,9 @@ def run_contestant(run: Path, dataset: str | None = None, engine: str | None = N
 def _base_model(options: LeaderboardOptions, env_id: str) -> Contestant:
     """A model without training: the zero-shot baseline."""
     assert options.model is not None
-    task = Task(
-        env_id,
-        parse_options(env_id, options.env_options),
-        options.dataset,
-        options.model,
-        renderer_name_for(options.model, options.renderer_name),
-        options.max_tokens,
-    )
+    renderer = renderer_name_for(options.model, options.renderer_name)
+    env_options = parse_options(env_id, options.env_options)
+    task = Task(env_id, env_options, options.dataset, options.model, renderer, options.max_tokens)
     policy = Policy(f"{Path(options.model).name}, zero-shot")
     return Contestant("base model", task, policy, options.engine, str(options.out / "engine"))
 
@@ -224,165 +177,19 @@ def evaluate_all(
     boards = []
     for env_id, (prior, entries) in baselines.items():
         policies = [
-            contestant.entry(answers[index], prior, options.seed)
-            for index, contestant in enumerate(contestants)
-            if contestant.task.env == env_id
+            entry(
+                each.policy.name,
+                each.kind,
+                answers[index].greedy,
+                env_id,
+                prior,
+                seed=options.seed,
+                source=each.source,
+                sampled=answers[index].sampled,
+                notes=each.notes,
+            )
+            for index, each in enumerate(contestants)
+            if each.task.env == env_id
         ]
         boards.append(board(env_id, prior, [*entries, *policies], options.seed))
     return Leaderboard(options, tuple(boards), skipped, card, extras)
-
-
-@dataclass(frozen=True)
-class Layers:
-    """What a run is asked besides its own task.
-
-    Parameters
-    ----------
-    public : tuple of str
-        Benchmarks of the cookbook's registry.
-    public_tokens : int
-        Longest answer to public benchmarks and to Inspect tasks.
-    inspect : tuple of str
-        Inspect tasks, of this package or public ones. They are asked anew at every call.
-    probes : tuple of "contamination" | "flips" | "consistency"
-        Further examinations of the policy; each writes a file of its name into the run's folder.
-    cutoff : date or None
-        The model's knowledge cutoff, for the contamination probe.
-    """
-
-    public: tuple[str, ...] = ()
-    public_tokens: int = 2048
-    inspect: tuple[str, ...] = ()
-    probes: tuple[str, ...] = ()
-    cutoff: date | None = None
-
-
-def evaluate_run(
-    run: Path,
-    layers: Layers,
-    encoder: Encoder | None = None,
-    report: Report = lambda _: None,
-    *,
-    dataset: str | None = None,
-    engine: str | None = None,
-    **shared: Any,
-) -> Leaderboard:
-    """Evaluate a run and write `eval_SPLIT.json` and `eval_SPLIT.html` into its folder, its record and the register.
-
-    The checkpoint is the best one on validation papers, or the last one of a run without validation. Answers are stored
-    below `eval/` in the run's folder: a second call asks only for what is missing.
-
-    Parameters
-    ----------
-    encoder, report : as in `evaluate_all`
-    dataset, engine : str or None
-        Another dataset, or another engine, than those of the training.
-    **shared
-        split, max_examples, seed and label_probabilities of `LeaderboardOptions`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder is not the folder of a run, or has no checkpoint.
-    ValueError
-        If the dataset has no example of the run's environment, or a probe does not suit it.
-    """
-    contestant = run_contestant(run, dataset, engine)
-    task = contestant.task
-    options = LeaderboardOptions(
-        task.dataset, run / "eval", envs=(task.env,), runs=(run,), sampled=True, engine=engine, **shared
-    )
-    result = evaluate_all(options, encoder, report, lambda each: _layers(run, each, layers, options, report))
-    *baselines, policy = result.boards[0].entries
-    assert policy.sampled is not None
-    content = {
-        "task": vars(task),
-        "split": options.split,
-        "checkpoint": contestant.policy.sampler_path,
-        # The short form, for the experiment record and the register.
-        "policy": {
-            "name": policy.name,
-            "greedy": policy.outcome.scores.to_json(),
-            "sampled": policy.sampled.scores.to_json(),
-        },
-        "baselines": {each.name: each.outcome.scores.to_json() for each in baselines},
-        **result.to_json(),
-    }
-    write_json_atomically(run / f"eval_{options.split}.json", plain(content))
-    write_page(result, run / f"eval_{options.split}.html", content["made"])
-    describe_run(run)
-    return result
-
-
-async def _layers(
-    run: Path, contestant: Contestant, layers: Layers, options: LeaderboardOptions, report: Report
-) -> dict[str, Any]:
-    """Results of the layers besides the run's own task; probes write theirs into the run's folder."""
-    task = contestant.task
-    client = await contestant.policy.client(task)
-    folder = contestant.answers_folder(options.out, options.split)
-    report(f"{task.env}: held-out NLL")
-    extras: dict[str, Any] = {"held_out_nll": await _held_out_nll(task, options, client, folder)}
-    if layers.public:
-        report(f"public benchmarks: {', '.join(layers.public)}")
-        extras["public"] = await public_benchmarks(
-            layers.public,
-            client,
-            renderer_of(task.renderer_name, task.model_name),
-            folder / "public",
-            max_tokens=layers.public_tokens,
-            max_examples=options.max_examples,
-        )
-    if layers.inspect:
-        from ...evaluation.inspect_tasks import run_inspect, tasks_of
-
-        report(f"Inspect: {', '.join(layers.inspect)}")
-        extras["inspect"] = await run_inspect(
-            tasks_of(layers.inspect, task.dataset, options.split, task.options, options.max_examples),
-            client,
-            model_name=task.model_name,
-            renderer_name=task.renderer_name,
-            folder=folder / "inspect",
-            max_tokens=layers.public_tokens,
-            limit=options.max_examples,
-        )
-    examined = Examination(
-        task, client, folder / "probes", options.split, options.max_examples, options.seed, folder / "greedy"
-    )
-    for probe in layers.probes:
-        report(f"{task.env}: {probe}")
-        write_json_atomically(run / f"{probe}.json", plain(await _probe(probe, examined, layers.cutoff)))
-    return extras
-
-
-async def _held_out_nll(task: Task, options: LeaderboardOptions, client: Any, folder: Path) -> Mapping[str, float]:
-    path = folder / f"held_out_nll-{options.max_examples or 'all'}.json"
-    if path.is_file():
-        return json.loads(path.read_text())
-    evaluator = held_out_nll_builder(
-        task.env,
-        task.dataset,
-        task.options,
-        task.renderer_name,
-        task.model_name,
-        options.max_examples,
-        options.split,
-    )
-    values = await evaluator()(client)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json_atomically(path, values)
-    return values
-
-
-async def _probe(probe: str, examined: Examination, cutoff: date | None) -> dict[str, Any]:
-    if probe == "contamination":
-        return await contamination_report(examined, cutoff)
-    if probe == "consistency":
-        return await consistency_report(examined)
-    if probe == "flips":
-        if spec(examined.task.env).labels not in [
-            spec(f"{of}-adversarial-v0").labels for of in ("disruption", "impact")
-        ]:
-            raise ValueError(f"the probe flips challenges answers about disruption, not those of {examined.task.env}")
-        return await flip_report(examined, {"scripted": ScriptedChallenger()})
-    raise ValueError(f"probe must be contamination, flips or consistency, got {probe!r}")

@@ -7,29 +7,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import chz
-
-from ..catalogue import RECIPES
 from ..kit.config import RecipeConfig, is_known_model
+from .runner import config_of, require_option
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to obtain a policy.
-
-    Parameters
-    ----------
-    name : str
-        Of its folder, and on the command line.
-    title : str
-        In tables.
-    recipe : str or None
-        A name of `RECIPES`; None for the base model without training.
-    start : str or None
-        The arm whose chosen checkpoint it starts from; None for the base model.
-    options : mapping
-        Options of the recipe.
-    """
+    """A way to obtain a policy: a recipe (a name of `RECIPES`, or None for the base model as it is) with its options,
+    and the arm whose chosen checkpoint it starts from (None for the base model)."""
 
     name: str
     title: str
@@ -108,21 +93,11 @@ def arms_for(model_name: str, synthetic: bool) -> tuple[Arm, ...]:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Arms, seeds and papers of an experiment. Two experiments with the same plan train the same runs.
+    """Arms, in the order in which they are trained, seeds and papers of an experiment. Two experiments with the same
+    plan train the same runs.
 
-    Parameters
-    ----------
-    dataset, model_name, env, env_options : str
-    arms : tuple of Arm
-        In the order in which they are trained.
-    seeds : tuple of int
-        Every trained arm is trained once for each.
-    split : str
-        Papers that the arms are compared on; checkpoints are always chosen on validation papers.
-    flip_examples : int
-        Papers of the adversarial evaluation; 0 leaves it out.
-    validation_examples, max_examples : int or None
-        At most so many papers for choosing checkpoints, and for comparing arms; None for all.
+    Arms are compared on `max_examples` papers of `split`; checkpoints are always chosen on `validation_examples`
+    validation papers (None for all). The adversarial evaluation has `flip_examples` papers; 0 leaves it out.
     """
 
     dataset: str
@@ -180,13 +155,6 @@ class StudyPlan:
         return asdict(self)
 
 
-def config_of(recipe: str, options: Mapping[str, Any]) -> RecipeConfig:
-    """Options of a recipe; values that are text are read as the recipe's command line reads them."""
-    blueprint = chz.Blueprint(RECIPES[recipe].config)
-    blueprint = blueprint.apply({name: value for name, value in options.items() if not isinstance(value, str)})
-    return blueprint.make_from_argv([f"{name}={value}" for name, value in options.items() if isinstance(value, str)])
-
-
 def chosen_arms(arms: Sequence[Arm], names: Sequence[str]) -> tuple[Arm, ...]:
     """The arms of these names, and those that they start from.
 
@@ -225,8 +193,6 @@ def with_options(arms: Sequence[Arm], arguments: Sequence[str]) -> tuple[Arm, ..
         if arm is None or arm.recipe is None:
             trained = ", ".join(each.name for each in arms if each.recipe)
             raise ValueError(f"{argument!r}: no trained arm {name!r}; there are {trained}")
-        fields = chz.chz_fields(RECIPES[arm.recipe].config)
-        if option not in fields:
-            raise ValueError(f"{argument!r}: {arm.recipe} has no option {option!r}; it has {', '.join(sorted(fields))}")
+        require_option(arm.recipe, option, argument)
         by_name[name] = replace(arm, options={**arm.options, option: value})
     return tuple(by_name[arm.name] for arm in arms)

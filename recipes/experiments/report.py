@@ -1,4 +1,4 @@
-"""The report of a study: one page, and one picture of its scores."""
+"""The report of a study: one page, one picture of its scores, and a table for the terminal."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from rich.table import Table as TerminalTable
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from ...envs.registry import spec
-from ...evaluation.render.pages import render_page
 from ...evaluation.render.pictures import curves_svg, reliability_svg
 from ..monitoring.metrics import read_metrics
+from ..reporting.experiment_page import BEST, Section, Table, write_experiment_page
 from .assessment import CHALLENGER, Assessment
-from .result import LINEAR, StudyResult, verdict
+from .result import LINEAR, TIES, StudyResult, verdict
 
 INK, MUTED, ACCENT, NEUTRAL = "#1b1f24", "#6b7480", "#0b66b5", "#8a929c"
 CURVES = (
@@ -29,42 +30,152 @@ CURVES = (
     ("train_mean_nll", "SFT loss (nats a token)", None),
 )
 CASES = 6
+SCORE_HEADINGS = (
+    *("", "macro-F1, greedy", "by seed", "macro-F1, sampled", "accuracy", "MCC", "ECE", "Brier skill", "step chosen"),
+)
+COMPARISON_HEADINGS = ("first", "second", "difference in macro-F1", "by seed", "McNemar p by seed", "first is")
+FLIP_HEADINGS = ("", "challenge", "episodes", "right before", "right after", "right given up", "wrong corrected")
 FLIP_COLUMNS = ("before", "after", "right_to_wrong", "wrong_to_right")
 
 
 def write_study_report(result: StudyResult, assessments: Sequence[Assessment], out: Path) -> Path:
     """Write `report.html` and `study.png` into the study's folder and return the page's path."""
     write_picture(result, out / "study.png")
-    plan, titles = result.plan, {row.name: row.title for row in result.rows}
+    plan, card, titles = result.plan, result.card, {row.name: row.title for row in result.rows}
     runs = {
         arm.title: [read_metrics(plan.folder(out, arm, seed)) for seed in plan.seeds]
         for arm in plan.trained
         if arm.name != "format"
     }
     logged = {key for seeds in runs.values() for rows in seeds for row in rows for key in row}
-    of_first_seed = [each for each in assessments if each.seed in (None, plan.seeds[0])]
+    first_seed = [each for each in assessments if each.seed in (None, plan.seeds[0])]
     labels = spec(plan.env).labels
-    return render_page(
-        "study.html.j2",
+    seeds = ", ".join(map(str, plan.seeds))
+    alone = (
+        "; with one seed it is over papers alone and says nothing about another seed" if len(plan.seeds) == 1 else ""
+    )
+    sections = [
+        Section(
+            "Scores",
+            [Table(SCORE_HEADINGS, _score_rows(result), style="scores")],
+            "Mean over seeds with a 95 % interval over seeds and papers. An answer that cannot be parsed is wrong. ECE "
+            "and Brier skill (against the class prior of training) are of the probabilities that the policy gives to "
+            "the labels' answers.",
+        ),
+        Section("Paired comparisons", [Table(COMPARISON_HEADINGS, _comparison_rows(result, titles))]),
+        Section(
+            "Learning",
+            pictures=[curves_svg(runs, key, title, limits=limits) for key, title, limits in CURVES if key in logged],
+            legend=list(runs),
+            note="Lines are means over seeds, bands reach from the lowest to the highest seed.",
+        ),
+        Section(
+            "Ties: how many groups taught something",
+            [
+                Table(
+                    ("", "tied pairs", "no signal", "all at the floor", "all at the best"),
+                    [
+                        [titles[arm], *("{:.2f} → {:.2f}".format(*ties[name]) if name in ties else "" for name in TIES)]
+                        for arm, ties in result.ties.items()
+                    ],
+                )
+            ],
+            "Means over the first and the last ten steps.",
+        ),
+        Section(
+            "Cost",
+            [
+                Table(
+                    ("", "tokens trained on", "tokens sampled", "prompt tokens read", "seconds"),
+                    [
+                        [row.title, *(f"{n:,.0f}" for n in (cost.trained, cost.sampled, cost.read, cost.seconds))]
+                        for row in result.rows
+                        if (cost := row.cost) is not None
+                    ],
+                )
+            ],
+            "Of one run, without the run that it started from; seconds include validation and whatever else the "
+            "machine did.",
+        ),
+        Section(
+            "Calibration",
+            pictures=[reliability_svg(titles[each.arm], each.calibrated) for each in first_seed if each.calibrated],
+            note="First seed. Bars are 95 % Wilson intervals.",
+        ),
+        Section(
+            "Under challenge",
+            [Table(FLIP_HEADINGS, _flip_rows(result, titles))],
+            "disruption-adversarial-v0 with a scripted challenger: truth argues for the true label, wrong for another "
+            'wrong one, control only asks "Are you sure?". The policies were not trained on conversations; an answer '
+            "that cannot be parsed is wrong.",
+        ),
+        Section(
+            "Confusion",
+            [_confusion(titles[each.arm], each, labels) for each in first_seed],
+            "First seed, greedy answers.",
+        ),
+        *_disagreements(first_seed, titles),
+        Section(
+            "Plan: arms and their options",
+            [
+                Table(
+                    ("option", "value"),
+                    [
+                        ["recipe", arm.recipe or "none: the policy as it is"],
+                        ["starts from", arm.start or "the base model"],
+                        *arm.options.items(),
+                    ],
+                    arm.title,
+                    "text",
+                )
+                for arm in plan.arms
+            ],
+            f"Revision {result.revision or 'unknown'}; dataset hash {card['content_hash']}; the data were built by: "
+            f"{card.get('command')}",
+            folded=True,
+        ),
+    ]
+    return write_experiment_page(
         out / "report.html",
-        result=result,
-        plan=plan,
-        card=result.card,
-        verdict=verdict(result),
-        titles=titles,
-        arm_names=list(runs),
-        curves=[curves_svg(runs, key, title, limits=limits) for key, title, limits in CURVES if key in logged],
-        reliability=[reliability_svg(titles[each.arm], each.calibrated) for each in of_first_seed if each.calibrated],
-        confusions=[_confusion(titles[each.arm], each, labels) for each in of_first_seed],
-        flips=_flip_rows(result, titles),
-        disagreements=_disagreements(of_first_seed, titles),
+        "scisci-gym study",
+        "What does reinforcement learning buy over supervised learning?",
+        f"{plan.env} on {plan.dataset}, model {plan.model_name}, seeds {seeds}, {result.papers:,} papers of the "
+        f"{plan.split} split. Every arm saw the same frozen splits and prompts; its checkpoint was chosen on "
+        "validation papers.",
+        verdict(result),
+        sections,
+        'It says "better" or "worse" where the 95 % interval of the difference excludes 0: a t interval over seeds, '
+        f"widened by the bootstrap variance of the papers (Banerjee 1960){alone}. Macro-F1, greedy answers.",
     )
 
 
-def _confusion(title: str, assessment: Assessment, labels: Sequence[str]) -> dict[str, Any]:
+def _score_rows(result: StudyResult) -> list[list[Any]]:
+    rows = []
+    for row in result.rows:
+        by_seed = " ".join(f"{value:.3f}" for value in row.by_seed) if len(row.by_seed) > 1 else ""
+        ece = "" if row.ece is None else f"{row.ece:.3f}"
+        skill = "" if row.brier_skill is None else f"{row.brier_skill:+.3f}"
+        scores = (f"{row.accuracy:.3f}", f"{row.mcc:.3f}", ece, skill, ", ".join(map(str, row.steps)))
+        rows.append([row.title, row.greedy, by_seed, row.sampled, *scores])
+    if ceiling := result.card.get("ceiling"):
+        best = ceiling[result.plan.split]
+        rows.append([BEST, f"{best['macro_f1']:.3f}", "", "", f"{best['accuracy']:.3f}", "", "", "", ""])
+    return rows
+
+
+def _comparison_rows(result: StudyResult, titles: Mapping[str, str]) -> list[list[Any]]:
+    rows = []
+    for each in result.differences:
+        by_seed = " ".join(f"{value:+.3f}" for value in each.by_seed)
+        p_values = " ".join(f"{value:.2g}" for value in each.mcnemar_p)
+        rows.append([titles[each.first], titles[each.second], each.difference, by_seed, p_values, each.verdict])
+    return rows
+
+
+def _confusion(title: str, assessment: Assessment, labels: Sequence[str]) -> Table:
     pairs = Counter((a.expected, a.predicted if a.predicted in labels else "") for a in assessment.greedy)
     rows = [[truth, *(pairs[truth, guess] for guess in (*labels, ""))] for truth in labels]
-    return {"title": title, "headings": ["truth", *labels, "no label"], "rows": rows}
+    return Table(["truth", *labels, "no label"], rows, title)
 
 
 def _flip_rows(result: StudyResult, titles: Mapping[str, str]) -> list[list[Any]]:
@@ -76,28 +187,24 @@ def _flip_rows(result: StudyResult, titles: Mapping[str, str]) -> list[list[Any]
             for kind, row in report["challengers"][CHALLENGER]["rows"].items():
                 by_kind.setdefault(kind, []).append(row)
         for kind, rows in by_kind.items():
-            cells = [_mean([row[name]["value"] for row in rows]) for name in FLIP_COLUMNS]
+            values = ([v for row in rows if (v := row[name]["value"]) is not None] for name in FLIP_COLUMNS)
+            cells = (f"{sum(defined) / len(defined):.2f}" if defined else "-" for defined in values)
             table.append([titles[arm], kind, sum(row["n"] for row in rows), *cells])
     return table
 
 
-def _mean(values: Sequence[float | None]) -> str:
-    defined = [value for value in values if value is not None]
-    return f"{sum(defined) / len(defined):.2f}" if defined else "-"
-
-
-def _disagreements(assessments: Sequence[Assessment], titles: Mapping[str, str]) -> list[dict[str, Any]]:
+def _disagreements(assessments: Sequence[Assessment], titles: Mapping[str, str]) -> list[Section]:
     """Papers on which SFT and RL disagree, for reading: the first few of each kind."""
     by_arm = {each.arm: each.greedy for each in assessments}
-    if not {"sft", "rl"} <= set(by_arm):
-        return []
-    tables = []
+    sections = []
     for first, second in (("rl", "sft"), ("sft", "rl")):
-        pairs = zip(by_arm[first], by_arm[second], strict=True)
+        pairs = zip(by_arm.get(first, ()), by_arm.get(second, ()), strict=False)
         chosen = [(a, b) for a, b in pairs if a.predicted == a.expected != b.predicted]
         cases = [[a.example_id, a.expected, a.text, b.text] for a, b in chosen[:CASES]]
-        tables.append({"title": f"{titles[first]} right, {titles[second]} wrong", "n": len(chosen), "cases": cases})
-    return tables
+        title = f"{titles.get(first)} right, {titles.get(second)} wrong: {len(chosen):,} papers"
+        table = Table(("paper", "label", "right answer", "wrong answer"), cases, style="text")
+        sections.append(Section(title, [table], folded=True))
+    return sections
 
 
 def write_picture(result: StudyResult, path: Path) -> None:
@@ -118,7 +225,7 @@ def write_picture(result: StudyResult, path: Path) -> None:
         axes.annotate(f"{row.greedy.value:.3f}", (1.01, height), xycoords=place, va="center", color=INK)
     levels = [(LINEAR, linear.greedy.value)] if (linear := result.row(LINEAR)) else []
     if ceiling := result.card.get("ceiling"):
-        levels.append(("best reachable", ceiling[result.plan.split]["macro_f1"]))
+        levels.append((BEST, ceiling[result.plan.split]["macro_f1"]))
     for index, (name, value) in enumerate(levels):
         axes.axvline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         corner = (value, len(rows) + 0.62 + 0.42 * index)
@@ -133,3 +240,25 @@ def write_picture(result: StudyResult, path: Path) -> None:
     axes.set_axisbelow(True)
     figure.savefig(path, format="png", dpi=150, bbox_inches="tight")
     plt.close(figure)
+
+
+def terminal_table(title: str, headings: Sequence[str], no_wrap: bool = False) -> TerminalTable:
+    """A table of these columns, without rows and without lines."""
+    table = TerminalTable(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=no_wrap, header_style="dim")
+    return table
+
+
+def study_table(result: StudyResult) -> TerminalTable:
+    """The arms side by side, for a terminal."""
+    seeds = len(result.plan.seeds)
+    counts = f"{result.papers:,} papers, {seeds} seed{'s' * (seeds > 1)}"
+    title = f"{result.plan.split} split, {counts}: macro-F1 [95 % interval]"
+    table = terminal_table(title, ("", "greedy", "by seed", "sampled", "MCC"))
+    for row in result.rows:
+        by_seed = " ".join(f"{value:.3f}" for value in row.by_seed) if len(row.by_seed) > 1 else ""
+        sampled = f"{row.sampled.value:.3f}" if row.sampled else ""
+        style = "bold" if "RL" in row.title else None
+        table.add_row(row.title, str(row.greedy), by_seed, sampled, f"{row.mcc:.3f}", style=style)
+    return table

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from ...datasets.store import load_card
 from ...envs.registry import spec
@@ -20,7 +19,7 @@ from ...evaluation.records import git_revision, plain
 from ..monitoring.metrics import finite, read_metrics
 from ..monitoring.record import read_run_record
 from .assessment import Assessment
-from .plan import Arm, StudyPlan
+from .plan import StudyPlan
 
 TIES = {
     "ties": "env/all/reward_tie_pair_rate",
@@ -38,18 +37,10 @@ AGAINST_LINEAR = ("sft", "rl", "sft_rl", "dpo")
 
 @dataclass(frozen=True)
 class Cost:
-    """Tokens and time of one run, from its own metrics.
+    """Tokens and time of one run, from its own metrics; the tokens of evaluations are not counted.
 
-    Parameters
-    ----------
-    trained : int
-        Tokens that went through forward and backward passes, prompts included.
-    sampled : int
-        Tokens that were generated for training. Evaluations count nowhere.
-    read : int
-        Prompt tokens read while sampling.
-    seconds : float
-        From start to end, with validation.
+    `trained` are the tokens that went through forward and backward passes, prompts included; `sampled` those that were
+    generated, and `read` the prompt tokens read for that. `seconds` are those from start to end, with validation.
     """
 
     trained: int
@@ -75,7 +66,6 @@ class ArmRow:
 
     Parameters
     ----------
-    name, title : str
     greedy, sampled : Score
         Macro-F1 of greedy answers and of answers at temperature 1: mean over seeds, with its interval over seeds and
         papers. A baseline is not sampled.
@@ -108,22 +98,9 @@ class ArmRow:
 class StudyResult:
     """Everything that the report shows and `study.json` holds.
 
-    Parameters
-    ----------
-    plan : StudyPlan
-    papers : int
-        Examples of the split.
-    rows : list of ArmRow
-        Baselines, then arms.
-    differences : list of ArmDifference
-    ties : dict
-        Arm -> name -> means over seeds, of the first ten steps and of the last ten.
-    flips : dict
-        Arm -> flip report of each seed.
-    card : dict
-        Of the dataset.
-    revision : str or None
-        Of this package's repository.
+    `papers` counts the examples of the split, `rows` are of the baselines and then of the arms. `ties` has for every
+    arm and statistic the means over seeds of the first ten steps and of the last ten, `flips` for every arm the flip
+    report of each seed. `card` is that of the dataset, `revision` that of this package's repository.
     """
 
     plan: StudyPlan
@@ -166,10 +143,28 @@ def study_result(
     predictions = {name: [[answer.predicted for answer in answers]] for name, answers in baselines.items()}
     by_arm = {arm.name: [each for each in assessments if each.arm == arm.name] for arm in plan.arms}
     predictions |= {name: [each.predictions for each in members] for name, members in by_arm.items()}
-    rows = [ArmRow(name, name, **_scores(expected, predictions[name], labels)) for name in baselines]
-    for arm in plan.arms:
-        scores = _scores(expected, predictions[arm.name], labels, sampled=by_arm[arm.name])
-        rows.append(ArmRow(arm.name, arm.title, **scores, **_training(plan, out, arm, by_arm[arm.name])))
+    folders = {arm.name: [plan.folder(out, arm, seed) for seed in plan.seeds] for arm in plan.trained}
+    rows = []
+    for name, guesses in predictions.items():
+        members = by_arm.get(name, [])
+        scores = [score(expected, answers, labels) for answers in guesses]
+        drawn = [[answer.predicted for answer in each.sampled] for each in members]
+        calibrated = [each.calibrated for each in members if each.calibrated is not None]
+        greedy, by_seed = arm_scores(expected, guesses, labels)
+        row = ArmRow(
+            name,
+            plan.arm(name).title if members else name,
+            greedy=greedy,
+            sampled=arm_scores(expected, drawn, labels)[0] if drawn else None,
+            by_seed=by_seed,
+            accuracy=float(np.mean([each.accuracy.value for each in scores])),
+            mcc=float(np.mean([each.mcc.value for each in scores])),
+            ece=_mean([each.ece.value for each in calibrated]),
+            brier_skill=_mean([each.brier_skill.value for each in calibrated if each.brier_skill is not None]),
+            cost=_mean_cost(folders.get(name, [])),
+            steps=tuple(each.step for each in members if each.seed is not None),
+        )
+        rows.append(row)
     pairs = [*PAIRS, *((arm.name, LINEAR) for arm in plan.arms if arm.name in AGAINST_LINEAR)]
     return StudyResult(
         plan,
@@ -180,52 +175,22 @@ def study_result(
             for first, second in pairs
             if first in predictions and second in predictions
         ],
-        ties={
-            arm.name: tie_statistics([plan.folder(out, arm, seed) for seed in plan.seeds])
-            for arm in plan.arms
-            if arm.recipe == "rl"
-        },
+        ties={arm.name: tie_statistics(folders[arm.name]) for arm in plan.arms if arm.recipe == "rl"},
         flips={name: [each.flips for each in members if each.flips] for name, members in by_arm.items()},
         card=load_card(plan.dataset),
         revision=git_revision(),
     )
 
 
-def _scores(
-    expected: Sequence[str],
-    predictions: Sequence[Sequence[str]],
-    labels: Sequence[str],
-    sampled: Sequence[Assessment] = (),
-) -> dict[str, Any]:
-    greedy, by_seed = arm_scores(expected, predictions, labels)
-    scores = [score(expected, answers, labels) for answers in predictions]
-    drawn = [[answer.predicted for answer in each.sampled] for each in sampled]
-    return {
-        "greedy": greedy,
-        "sampled": arm_scores(expected, drawn, labels)[0] if drawn else None,
-        "by_seed": by_seed,
-        "accuracy": _mean([each.accuracy.value for each in scores]),
-        "mcc": _mean([each.mcc.value for each in scores]),
-    }
-
-
-def _training(plan: StudyPlan, out: Path, arm: Arm, members: Sequence[Assessment]) -> dict[str, Any]:
-    calibrated = [each.calibrated for each in members if each.calibrated is not None]
-    costs = [astuple(cost_of(plan.folder(out, arm, seed))) for seed in plan.seeds] if arm.recipe else []
-    cost = None
-    if costs:
-        *tokens, seconds = np.mean(costs, axis=0).tolist()
-        cost = Cost(*map(round, tokens), seconds=seconds)
-    return {
-        "ece": _mean([each.ece.value for each in calibrated]),
-        "brier_skill": _mean([each.brier_skill.value for each in calibrated if each.brier_skill is not None]),
-        "cost": cost,
-        "steps": tuple(each.step for each in members if each.seed is not None),
-    }
-
-
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
+
+
+def _mean_cost(folders: Sequence[Path]) -> Cost | None:
+    if not folders:
+        return None
+    *tokens, seconds = np.mean([astuple(cost_of(folder)) for folder in folders], axis=0).tolist()
+    return Cost(*map(round, tokens), seconds=seconds)
 
 
 def tie_statistics(folders: Sequence[Path]) -> dict[str, tuple[float, float]]:
@@ -247,15 +212,13 @@ def compared(difference: ArmDifference) -> str:
 def verdict(result: StudyResult) -> list[str]:
     """Plain sentences on the question, by fixed rules (see `ArmDifference.verdict`). The answer comes first."""
     against_sft = {each.first: each for each in result.differences if each.second == "sft"}
-    parts = []
-    if "rl" in against_sft:
-        parts.append(f"RL by itself was {compared(against_sft['rl'])} SFT")
-    if "sft_rl" in against_sft:
-        parts.append(f"RL on top of SFT was {compared(against_sft['sft_rl'])} SFT alone")
+    subjects = {"rl": ("RL by itself", "SFT"), "sft_rl": ("RL on top of SFT", "SFT alone")}
+    shown = {name: against_sft[name] for name in subjects if name in against_sft}
     sentences = []
-    if parts:
-        better = any(against_sft[name].verdict == "better" for name in ("rl", "sft_rl") if name in against_sft)
-        sentences.append(f"{'RL beat SFT here' if better else 'RL did not beat SFT here'}: {' and '.join(parts)}.")
+    if shown:
+        parts = [f"{subjects[name][0]} was {compared(each)} {subjects[name][1]}" for name, each in shown.items()]
+        beat = "RL beat SFT here" if any(each.verdict == "better" for each in shown.values()) else None
+        sentences.append(f"{beat or 'RL did not beat SFT here'}: {' and '.join(parts)}.")
     for difference in result.differences:
         first, second = result.row(difference.first), result.row(difference.second)
         assert first is not None
@@ -271,29 +234,3 @@ def verdict(result: StudyResult) -> list[str]:
         share = f"{learned.greedy.value / best:.1%}"
         sentences.append(f"A perfect reader of this corpus reaches {best:.3f}; {learned.title} reaches {share} of it.")
     return sentences
-
-
-def terminal_table(title: str, headings: Sequence[str], no_wrap: bool = False) -> Table:
-    """A table of these columns, without rows and without lines."""
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, no_wrap=no_wrap, header_style="dim")
-    return table
-
-
-def study_table(result: StudyResult) -> Table:
-    """The arms side by side, for a terminal."""
-    seeds = len(result.plan.seeds)
-    counts = f"{result.papers:,} papers, {seeds} seed{'s' * (seeds > 1)}"
-    title = f"{result.plan.split} split, {counts}: macro-F1 [95 % interval]"
-    table = terminal_table(title, ("", "greedy", "by seed", "sampled", "MCC"))
-    for row in result.rows:
-        table.add_row(
-            row.title,
-            str(row.greedy),
-            " ".join(f"{value:.3f}" for value in row.by_seed) if len(row.by_seed) > 1 else "",
-            f"{row.sampled.value:.3f}" if row.sampled else "",
-            f"{row.mcc:.3f}",
-            style="bold" if "RL" in row.title else None,
-        )
-    return table

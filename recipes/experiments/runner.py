@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import chz
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ...datasets.dataset_folder import refuse_foreign
 from ...datasets.errors import BadInput
 from ...datasets.store import load_card
 from ...engine.options import AdapterKind, Quantization
-from ..catalogue import RECIPES
+from .. import distill, dpo, rl, sft
 from ..kit.config import RecipeConfig
 from ..kit.engines import open_engine
-from ..monitoring.progress import training_progress
+from ..kit.recipe import Recipe
+from ..monitoring.metrics import MetricsLog, finite
 from ..monitoring.record import read_run_record
+
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (rl.RECIPE, sft.RECIPE, dpo.RECIPE, distill.RECIPE)}
+"""The recipes by name."""
+# The metrics beside the bar.
+SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation macro-F1"), ("train_mean_nll", "loss"))
+
+
+def config_of(recipe: str, options: Mapping[str, Any]) -> RecipeConfig:
+    """Options of a recipe; values that are text are read as the recipe's command line reads them."""
+    blueprint = chz.Blueprint(RECIPES[recipe].config)
+    blueprint = blueprint.apply({name: value for name, value in options.items() if not isinstance(value, str)})
+    return blueprint.make_from_argv([f"{name}={value}" for name, value in options.items() if isinstance(value, str)])
+
+
+def require_option(recipe: str, option: str, argument: str | None = None) -> None:
+    """Raise a ValueError that names the options of a recipe, unless it has this one; `argument` is what was given."""
+    fields = chz.chz_fields(RECIPES[recipe].config)
+    if option not in fields:
+        given = f"{argument!r}: " if argument else ""
+        raise ValueError(f"{given}{recipe} has no option {option!r}; it has {', '.join(sorted(fields))}")
 
 
 def is_resumed(out: Path, mark: str, settings: Mapping[str, Any], remedy: str, besides: Iterable[str] = ()) -> bool:
@@ -27,10 +51,8 @@ def is_resumed(out: Path, mark: str, settings: Mapping[str, Any], remedy: str, b
 
     Parameters
     ----------
-    out : Path
     mark : str
         Name of the JSON file in which an experiment keeps its settings.
-    settings : mapping
     remedy : str
         What the user can do, besides choosing another folder, if the settings differ.
     besides : iterable of str
@@ -72,17 +94,45 @@ def steps_of(cfg: RecipeConfig) -> int:
     return cfg.num_epochs * (min(cfg.rows or rows, rows) // cfg.batch_size)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-class Runner(ExitStack):
-    """Trains runs one after the other. An engine stays open until a run needs another one, or the context is left.
+@contextmanager
+def training_progress(label: str, log_path: str | Path, steps: int, console: Console) -> Iterator[None]:
+    """While the block trains for so many steps, send what it prints to `console.log` in the run's folder, and draw a
+    bar from its `metrics.jsonl` on `console`, which is not the standard output."""
+    folder = Path(log_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    handlers = list(logging.getLogger().handlers)
+    stop = threading.Event()
+    with (
+        (folder / "console.log").open("a") as log,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        task, metrics = bar.add_task(label, total=steps), MetricsLog(folder)
 
-    Parameters
-    ----------
-    console : Console
-        Where progress is drawn.
-    engine : str or None
-        As in `open_engine`; a run whose options name an engine uses that one.
-    announce : bool
-        Print a line when a run is finished.
+        def follow() -> None:
+            while not stop.wait(0.5):
+                rows = metrics.rows()
+                latest = [f"{name} {points[-1][1]:.2f}" for key, name in SHOWN if (points := finite(rows, key))]
+                bar.update(task, completed=len(rows), description="  ".join(filter(None, [label, ", ".join(latest)])))
+
+        follower = threading.Thread(target=follow, daemon=True)
+        follower.start()
+        try:
+            with redirect_stdout(log), redirect_stderr(log):
+                yield
+        finally:
+            stop.set()
+            follower.join()
+            # The cookbook replaced the root handlers by ones that write to the redirected streams.
+            logging.getLogger().handlers[:] = handlers
+
+
+class Runner(ExitStack):
+    """Trains runs one after the other and draws their progress. An engine stays open until a run needs another one, or
+    the context is left.
+
+    `engine` is as in `open_engine`; a run whose options name an engine uses that one. With `announce`, every finished
+    run prints a line.
     """
 
     def __init__(self, console: Console, engine: str | None = None, announce: bool = True):
@@ -107,15 +157,7 @@ class Runner(ExitStack):
     def train(self, recipe: str, cfg: RecipeConfig, title: str, position: str = "") -> None:
         """Train a run, or continue it; nothing is done for one that has finished with the same options.
 
-        Parameters
-        ----------
-        recipe : str
-            A name of `RECIPES`.
-        cfg : RecipeConfig
-        title : str
-            For the progress bar and the closing line.
-        position : str
-            Such as ``"2/6 "``, before the title in the progress bar.
+        `recipe` is a name of `RECIPES`, `position` (such as ``"2/6 "``) stands before the title in the progress bar.
         """
         folder, note = Path(cfg.log_path), " [dim](done before)[/dim]"
         if not is_finished(folder, cfg):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import chz
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -17,11 +16,9 @@ from ...datasets.atomic_files import write_json_atomically, write_text_atomicall
 from ...datasets.dataset_folder import refuse_foreign
 from ...evaluation.bootstrap import seed_half_width
 from ...evaluation.render.figures import as_float, mean_of
-from ..catalogue import RECIPES
 from ..monitoring.metrics import finite, read_metrics
 from ..monitoring.record import read_run_record
-from .plan import config_of
-from .runner import Runner
+from .runner import RECIPES, Runner, config_of, require_option
 
 # Columns of the table: heading, metric of the last steps, format. Those that no run has are left out.
 COLUMNS = (
@@ -78,16 +75,7 @@ def grid(options: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
 
 @dataclass
 class SweepRun:
-    """One combination of options.
-
-    Parameters
-    ----------
-    point : dict
-        Values of the options that vary.
-    folder : Path
-    measures : dict
-        As in `measures`.
-    """
+    """A run at one combination of the options that vary (`point`), with its `measures`."""
 
     point: dict[str, str]
     folder: Path
@@ -102,7 +90,6 @@ class Sweep:
     recipe : str
         A name of `RECIPES`.
     options : mapping from option to its alternatives
-    out : Path
     base : dict
         Options that all runs share, such as those of an earlier run; `options` override them.
 
@@ -116,10 +103,8 @@ class Sweep:
         self.recipe, self.out, self.base = recipe, out, base
         self.varied = [name for name, values in options.items() if len(values) > 1]
         self.points = list(grid(options))
-        fields = chz.chz_fields(RECIPES[recipe].config)
         for name in options:
-            if name not in fields:
-                raise ValueError(f"{recipe} has no option {name!r}; it has {', '.join(sorted(fields))}")
+            require_option(recipe, name)
         if "log_path" in options:
             raise ValueError("a sweep names the folders of its runs; use --out instead of log_path=")
 
@@ -131,10 +116,10 @@ class Sweep:
     def run(self, console: Console) -> list[SweepRun]:
         """Train what is not trained yet, and write `sweep.json` and `sweep.md` after every run."""
         folders = [self.folder(point) for point in self.points]
-        pairs = zip(self.points, folders, strict=True)
-        configs = [config_of(self.recipe, {**self.base, **point, "log_path": str(folder)}) for point, folder in pairs]
-        for cfg in configs:
-            RECIPES[self.recipe].build(cfg)
+        configs = []
+        for point, folder in zip(self.points, folders, strict=True):
+            configs.append(config_of(self.recipe, {**self.base, **point, "log_path": str(folder)}))
+            RECIPES[self.recipe].build(configs[-1])
         refuse_foreign(self.out, "sweep.json")
         if not (self.out / "sweep.json").is_file():
             self._write([])

@@ -13,17 +13,8 @@ UPDATE_METRICS = ("train_mean_nll", "dpo_loss")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights that a run kept.
-
-    Parameters
-    ----------
-    name : str
-        As in the cookbook's `checkpoints.jsonl`.
-    step : int
-        The number of updates that these weights have had.
-    state_path, sampler_path : str or None
-        ``tinker://`` paths of the state to train on from and of the weights to sample from.
-    """
+    """Weights that a run kept: their name in the cookbook's `checkpoints.jsonl`, the number of updates that they have
+    had, and the ``tinker://`` paths of the state to train on from and of the weights to sample from."""
 
     name: str
     step: int
@@ -77,10 +68,10 @@ def last_checkpoint(log_path: str | Path, kind: str = "state_path") -> str:
     FileNotFoundError
         If the folder holds no run, or the run has no such checkpoint.
     """
-    paths = [str(record.get(kind)) for record in checkpoint_records(log_path) if record.has(kind)]
-    if not paths:
-        raise FileNotFoundError(f"{log_path} has no checkpoint with a {kind}; give the log_path of a finished run")
-    return paths[-1]
+    for record in reversed(checkpoint_records(log_path)):
+        if record.has(kind):
+            return str(record.get(kind))
+    raise FileNotFoundError(f"{log_path} has no checkpoint with a {kind}; give the log_path of a finished run")
 
 
 def chosen_checkpoint(log_path: str | Path) -> Checkpoint:

@@ -36,9 +36,8 @@ def metrics_of_all_groups() -> Iterator[None]:
 
     The cookbook computes its metrics from the groups that are left: the share of groups with equal rewards is then 0 by
     construction, and accuracy is that of papers of middling difficulty. Inside the block, metrics are those of all
-    groups; ``groups/sampled`` counts them, and ``groups/removed`` counts those that were left out of the update. What
-    is trained on stays the same. In asynchronous training a removed group counts for the first update after it was
-    sampled. All group builders of a run have the same logging tags.
+    groups (``groups/sampled`` and ``groups/removed`` count them); the updates stay the same. In asynchronous training a
+    removed group counts for the first update after it was sampled. All group builders of a run have the same tags.
     """
     constant: list[TrajectoryGroup] = []
     rollout, update, streaming_update = (getattr(train, name) for name in (ROLLOUT, UPDATE, STREAMING_UPDATE))
@@ -92,13 +91,7 @@ def dpo_reference_of_the_start() -> Iterator[None]:
 
 
 def starting_policy(service: tinker.ServiceClient, model_name: str, start: str | None) -> tinker.SamplingClient:
-    """A sampling client of the weights that training starts from.
-
-    Parameters
-    ----------
-    start : str or None
-        ``tinker://`` path of a training state; None for the base model.
-    """
+    """A sampling client of the weights that training starts from: a ``tinker://`` path, or None for the base model."""
     if start is None:
         return service.create_sampling_client(base_model=model_name)
     return service.create_training_client_from_state(start).result().save_weights_and_get_sampling_client()
@@ -108,13 +101,8 @@ def prepare_sft_resume(log_path: str | Path, batches: int) -> None:
     """Make an interrupted SFT run go on after its last checkpoint; call it before the loop reads the records.
 
     With nothing sent ahead, the cookbook's SFT loop saves checkpoint k after update k and records "batch k", so a
-    resumed run would repeat batch k on weights that have seen it. This moves each record on by one batch, once
-    (``settled`` marks it). Checkpoints are left out as in `prepare_rl_resume`.
-
-    Parameters
-    ----------
-    batches : int
-        Batches of an epoch.
+    resumed run would repeat batch k on weights that have seen it. This moves each record on by one of the `batches` of
+    an epoch, once (``settled`` marks it). Checkpoints are left out as in `prepare_rl_resume`.
     """
 
     def moved_on(record: CheckpointRecord, logged: set[int]) -> dict | None:

@@ -176,13 +176,8 @@ def example_key(example: Example) -> str:
 
 
 async def measure_pass_rates(cfg: RecipeConfig, start: str | None, attempts: int) -> None:
-    """Let the policy that training starts from answer every training example `attempts` times at temperature 1, and
-    write the shares of right answers to `pass_rates.json` in the run's folder. A run that has the file keeps it.
-
-    Parameters
-    ----------
-    start : str or None
-        ``tinker://`` path of a training state; None for the base model.
+    """Let the policy of the state `start` (None for the base model) answer every training example `attempts` times at
+    temperature 1, and write the shares of right answers to `pass_rates.json` in the run's folder, unless it is there.
     """
     path = Path(cfg.log_path) / PASS_RATES
     if path.is_file():

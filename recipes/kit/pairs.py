@@ -66,14 +66,8 @@ class StoredPairs(ChatDatasetBuilder):
 async def store_pairs(cfg: RecipeConfig, start: str | None, rows: int | None, sampled: int) -> None:
     """Write `pairs.jsonl` into the run's folder. A resumed run keeps the file and trains on the same pairs.
 
-    Parameters
-    ----------
-    start : str or None
-        ``tinker://`` path of the state that training starts from; None for the base model.
-    rows : int or None
-        Training examples to use; None for all.
-    sampled : int
-        Answers of the policy to each example, see `pairs_of_group`; 0 for `gold_pairs`.
+    They come from at most `rows` training examples: `gold_pairs`, or with `sampled` > 0 `pairs_of_group` of so many
+    answers to each, by the policy of the state `start` (None for the base model).
     """
     path = Path(cfg.log_path) / PAIRS
     if path.is_file():

@@ -21,18 +21,10 @@ Config = TypeVar("Config", bound=RecipeConfig)
 
 @dataclass(frozen=True)
 class Recipe(Generic[Config]):
-    """A way to train.
+    """A way to train: ``scisci-gym train NAME`` with the options of `config`.
 
-    Parameters
-    ----------
-    name : str
-        As in ``scisci-gym train NAME``.
-    config : type
-        Its options, a `RecipeConfig`.
-    build : callable
-        Options -> the cookbook's configuration. It reads and checks, and starts nothing.
-    train : callable
-        (options, the cookbook's configuration) -> training, awaited.
+    `build` makes the cookbook's configuration of the options: it reads and checks, and starts nothing. `train` runs the
+    cookbook's loop with both.
     """
 
     name: str

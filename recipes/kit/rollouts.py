@@ -27,13 +27,8 @@ CONCURRENT_GROUPS = 64
 async def sampled_groups(
     cfg: RecipeConfig, start: str | None, examples: Sequence[Example], group_size: int
 ) -> list[TrajectoryGroup]:
-    """Groups of rollouts at temperature 1, one for each example, by the policy that training starts from.
-
-    Parameters
-    ----------
-    start : str or None
-        ``tinker://`` path of a training state; None for the base model.
-    """
+    """Groups of rollouts at temperature 1, one for each example, by the policy that training starts from (`start` as in
+    `starting_policy`)."""
     client = await asyncio.to_thread(starting_policy, tinker.ServiceClient(), cfg.model_name, start)
     policy = TinkerTokenCompleter(client, max_tokens=cfg.max_tokens)
     concurrent = asyncio.Semaphore(CONCURRENT_GROUPS)

@@ -54,19 +54,8 @@ HORIZON = 50
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something that is wrong with a run.
-
-    Parameters
-    ----------
-    name : str
-        Name of the rule, such as ``"kl-spike"``.
-    level : "warning" | "error"
-        After an error, what the run learns is worthless.
-    step : int
-        Step of the row that the alarm is about.
-    message : str
-        The observation, with its value, and what to do about it.
-    """
+    """Something that is wrong with a run: the rule, such as ``"kl-spike"``, the step of the row that it is about, and
+    the observation with its value and what to do about it. After an error, what the run learns is worthless."""
 
     name: str
     level: Literal["warning", "error"]

@@ -12,6 +12,7 @@ from ...datasets.atomic_files import write_text_atomically
 from ...envs.registry import spec, specs
 from ...evaluation.records import without_secrets
 from ...evaluation.render.figures import shown
+from .alarms import history
 from .metrics import KEY_MEASURES, VALIDATION, Row, point_text, summary
 from .record import RunState, read_evaluations, read_state
 
@@ -50,12 +51,18 @@ def experiment_text(state: RunState, evaluations: Mapping[str, Mapping[str, Any]
     """The record as Markdown. Values from configurations stand in code blocks."""
     record = state.record
     error = f" It ended with `{_code(record['error'])}`." if record.get("error") else ""
+    on = {alarm.name for alarm in state.alarms}
     alarms = [f"- {alarm.level}: {alarm.name} (step {alarm.step}): {alarm.message}" for alarm in state.alarms]
+    alarms += [
+        f"- no longer on: {alarm.name} (steps {first} to {last}): {alarm.message}"
+        for alarm, first, last in history(state.rows)
+        if alarm.name not in on
+    ]
     sections = {
         "Configuration": _configuration(record),
         "Metrics": _metrics(state),
         "Against the baseline": _comparison(record, state.rows, evaluations),
-        "Alarms at the last step": alarms or ["None."],
+        "Alarms": alarms or ["None."],
     }
     lines = [
         f"# {state.name}",

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scisci_gym.cli import app
-from scisci_gym.recipes.export import locate
+from scisci_gym.recipes.cli.runs import locate
 
 PATH = "tinker://s:train:0/sampler_weights/000002"
 

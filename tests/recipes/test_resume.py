@@ -9,7 +9,7 @@ import chz
 import pytest
 from tinker_cookbook.utils import ml_log
 
-from scisci_gym.recipes.catalogue import RECIPES
+from scisci_gym.recipes.experiments.runner import RECIPES
 from scisci_gym.recipes.kit.engines import open_engine
 from scisci_gym.recipes.monitoring.metrics import read_metrics
 

@@ -10,9 +10,8 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 from scisci_gym.recipes import sft
-from scisci_gym.recipes.catalogue import RECIPES
 from scisci_gym.recipes.experiments.plan import Arm, StudyPlan
-from scisci_gym.recipes.experiments.runner import Runner
+from scisci_gym.recipes.experiments.runner import RECIPES, Runner
 from scisci_gym.recipes.experiments.study import train_arms
 from scisci_gym.recipes.experiments.sweep import Sweep
 from scisci_gym.recipes.kit.recipe import Recipe

@@ -7,8 +7,7 @@ import pytest
 
 from scisci_gym.datasets.errors import BadInput
 from scisci_gym.recipes.experiments.demo import DemoSettings, demo_plan
-from scisci_gym.recipes.experiments.plan import config_of
-from scisci_gym.recipes.experiments.runner import is_resumed, steps_of
+from scisci_gym.recipes.experiments.runner import config_of, is_resumed, steps_of
 
 SETTINGS = {"seed": 0, "works": None, "arms": [{"name": "rl"}]}
 

@@ -1,4 +1,4 @@
-"""The grid, the table, and a sweep that takes up what is done."""
+"""The grid, the table, and the options that a sweep takes from an earlier run."""
 
 import io
 import json

@@ -80,6 +80,15 @@ def test_the_record_of_a_run(config) -> None:
     assert "ab" * 32 in text
 
 
+def test_an_alarm_that_is_over_stays_in_the_record(config) -> None:
+    with recorded_run("rl", config()):
+        shares = [0.0] * 10 + [0.5] * 5 + [0.0] * 10
+        log(config().log_path, [{"step": step, "env/all/truncated": share} for step, share in enumerate(shares)])
+    text = (Path(config().log_path) / "EXPERIMENT.md").read_text()
+    assert "- no longer on: truncation (steps 11 to 17): " in text
+    assert "None." not in text.split("## Alarms")[1]
+
+
 def test_a_run_without_a_question_gets_the_question_of_its_recipe(config) -> None:
     text = (trained(config(load_checkpoint_path="runs/sft")) / "EXPERIMENT.md").read_text()
     assert "How well does the policy of runs/sft answer disruption-v0 after RL with the verifiable reward?" in text

@@ -1,4 +1,4 @@
-"""`scisci-gym train`, `demo` and `engine init-model` on the command line."""
+"""`scisci-gym train` and `scisci-gym engine init-model`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Annotated
 
 import chz
 import typer
-from rich.console import Console
 
-from ..datasets.cli.build import Scheme, stop_on_bad_input
-from ..datasets.dataset_folder import refuse_foreign, refuse_overlap, set_aside
-from .kit.engines import Engine
+from ...datasets.dataset_folder import refuse_foreign, refuse_overlap
+from ...datasets.errors import stop_on_bad_input
+from ..kit.engines import Engine
 
 
 class Recipe(StrEnum):
@@ -40,7 +39,7 @@ def train(
     This is the same as `python -m scisci_gym.recipes.RECIPE name=value ...`. The options dataset=, model_name= and
     log_path= must be given; `scisci-gym train rl --help-options` lists all options.
     """
-    from .catalogue import RECIPES
+    from ..experiments.runner import RECIPES
 
     chosen = RECIPES[recipe]
     arguments = list(context.args)
@@ -78,8 +77,8 @@ def init_model(
     published before the test period, and no label. A linear probe of its hidden states predicts validation labels after
     each round and decides whether another round is needed. The exit status is 1 if the probe never reached its target.
     """
-    from ..datasets.openalex.snapshot import read_works
-    from .kit.tiny_model import init_tiny_model, works_of
+    from ...datasets.openalex.snapshot import read_works
+    from ..kit.tiny_model import init_tiny_model, works_of
 
     def act() -> None:
         refuse_overlap(out, [corpus, *([] if works is None else [works])])
@@ -109,40 +108,3 @@ def init_model(
             raise typer.Exit(1)
 
     stop_on_bad_input(act)
-
-
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for data, model, runs and report.")] = Path("runs/demo"),
-    works: Annotated[
-        Path | None, typer.Option(help="Real works in OpenAlex snapshot layout instead of the synthetic corpus.")
-    ] = None,
-    labels: Annotated[
-        Scheme | None,
-        typer.Option(help="Label scheme; default: threshold for the synthetic corpus, quantile for real works."),
-    ] = None,
-    window: Annotated[int, typer.Option(help="Number of years after publication whose citations count.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of corpus, model, order and sampling.")] = 0,
-    rl_steps: Annotated[int | None, typer.Option(help="Steps of RL (default: 120, on real works 60).")] = None,
-    engine: Engine = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start over; the content of --out is kept as OUT.1, OUT.2, ...")
-    ] = False,
-) -> None:
-    """Build data, train a tiny model by SFT and RL, evaluate it and write a report, in minutes on two cores."""
-    from .experiments.demo import Demo, DemoSettings
-    from .experiments.demo_report import print_summary, write_report
-
-    console = Console(highlight=False)
-    if fresh and (out / "demo.json").is_file():
-        console.print(f"the former content of {out} is in {set_aside(out)} now")
-    settings = DemoSettings(
-        seed=seed,
-        works=str(works) if works else None,
-        labels=str(labels) if labels else None,
-        window=window,
-        rl_steps=rl_steps,
-    )
-    demonstration = Demo(out, settings, console, engine)
-    result = stop_on_bad_input(demonstration.run)
-    report = write_report(out, result)
-    print_summary(result, report, out, console)

@@ -7,6 +7,7 @@ import shlex
 import warnings
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,9 @@ from ..kit.engines import ENGINE_HELP
 if TYPE_CHECKING:
     from ...evaluation.leaderboard import Leaderboard
 
-ONE, ALL = "One run", "Leaderboard (--all)"
+# Options of one of the two forms of the command.
+one = partial(typer.Option, rich_help_panel="One run")
+every = partial(typer.Option, rich_help_panel="Leaderboard (--all)")
 
 
 class Probe(StrEnum):
@@ -33,69 +36,48 @@ class Probe(StrEnum):
 
 def evaluate(
     run: Annotated[
-        Path | None,
-        typer.Argument(metavar="RUN", help="Folder of a training run (its log_path).", show_default=False),
+        Path | None, typer.Argument(metavar="RUN", help="Folder of a training run (its log_path).", show_default=False)
     ] = None,
     all_envs: Annotated[
         bool, typer.Option("--all", help="A leaderboard: baselines, --model and --run on every environment.")
     ] = False,
     dataset: Annotated[
-        str | None, typer.Option(help="Folder that `scisci-gym build` wrote; for a run: another than its own.")
+        str | None, typer.Option(help="Folder that `scisci-gym build` wrote; default for RUN: the one of its training.")
     ] = None,
-    split: Annotated[str, typer.Option(help="test, validation or train.")] = "test",
+    split: Annotated[str, typer.Option(help="Split to score on: test, validation or train.")] = "test",
     max_examples: Annotated[
-        int | None, typer.Option(min=1, help="At most so many for each environment, spread over time.")
+        int | None, typer.Option(min=1, help="Largest number of examples of each environment; default: all.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of sampling, of baselines that draw, and of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of sampling, of random baselines, and of the bootstrap.")] = 0,
     label_probabilities: Annotated[
         bool,
-        typer.Option(
-            "--label-probabilities", help="Ask policies for their own probabilities of the labels: their calibration."
-        ),
+        typer.Option("--label-probabilities", help="Also measure calibration, by the policies' label probabilities."),
     ] = False,
     embeddings: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Also sentence embeddings of this model with gradient boosting.")
+        str | None,
+        typer.Option(metavar="MODEL", help="Also a baseline: this model's sentence embeddings with gradient boosting."),
     ] = None,
     engine: Annotated[str | None, typer.Option(help=ENGINE_HELP)] = None,
-    public: Annotated[
-        str, typer.Option(help="Public benchmarks of the cookbook, such as gsm8k,mmlu_pro.", rich_help_panel=ONE)
-    ] = "",
-    public_tokens: Annotated[int, typer.Option(help="Longest answer there.", rich_help_panel=ONE)] = 2048,
+    public: Annotated[str, one(help="Public benchmarks of the cookbook, such as gsm8k,mmlu_pro.")] = "",
+    public_tokens: Annotated[int, one(help="Largest number of tokens in an answer to --public or --inspect.")] = 2048,
     inspect: Annotated[
-        str,
-        typer.Option(
-            metavar="TASKS",
-            help="Inspect tasks, such as inspect_evals/gpqa_diamond,scisci_gym/novelty.",
-            rich_help_panel=ONE,
-        ),
+        str, one(metavar="TASKS", help="Inspect tasks, such as inspect_evals/gpqa_diamond,scisci_gym/novelty.")
     ] = "",
-    probe: Annotated[
-        list[Probe] | None, typer.Option(help="Examine the policy further; may be repeated.", rich_help_panel=ONE)
-    ] = None,
+    probe: Annotated[list[Probe] | None, one(help="Also examine the policy in this way; may be repeated.")] = None,
     cutoff: Annotated[
         str | None,
-        typer.Option(
+        one(
             metavar="DATE",
             help="The model's knowledge cutoff, for --probe contamination: YYYY (to its end), YYYY-MM or YYYY-MM-DD.",
-            rich_help_panel=ONE,
         ),
     ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option(help="Only this environment; may be repeated.", rich_help_panel=ALL)
-    ] = None,
-    runs: Annotated[
-        list[Path] | None,
-        typer.Option("--run", help="A training run to include; may be repeated.", rich_help_panel=ALL),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Base model to ask zero-shot: a folder or a name.", rich_help_panel=ALL)
-    ] = None,
-    renderer: Annotated[str | None, typer.Option(help="Renderer of --model.", rich_help_panel=ALL)] = None,
-    env_options: Annotated[
-        str, typer.Option(help="Options of the environments for --model, as in prompt=short.", rich_help_panel=ALL)
-    ] = "",
-    max_tokens: Annotated[int, typer.Option(help="Longest answer of --model.", rich_help_panel=ALL)] = 1024,
-    out: Annotated[Path, typer.Option(help="Folder for what is found.", rich_help_panel=ALL)] = Path("runs/eval"),
+    env: Annotated[list[str] | None, every(help="Environment to score, instead of all; may be repeated.")] = None,
+    runs: Annotated[list[Path] | None, every("--run", help="A training run to include; may be repeated.")] = None,
+    model: Annotated[str | None, every(help="Base model to ask zero-shot: a folder or a name.")] = None,
+    renderer: Annotated[str | None, every(help="Renderer of --model.")] = None,
+    env_options: Annotated[str, every(help="Options of the environments for --model, as in prompt=short.")] = "",
+    max_tokens: Annotated[int, every(help="Largest number of tokens in an answer of --model.")] = 1024,
+    out: Annotated[Path, every(help="Folder for the leaderboard and the answers.")] = Path("runs/eval"),
 ) -> None:
     """Score a run's best checkpoint on papers it has not seen, or everything on all environments with --all.
 
@@ -109,7 +91,8 @@ def evaluate(
         from ...evaluation.leaderboard import LeaderboardOptions
         from ...evaluation.learners import sentence_encoder
         from ...evaluation.probes.contamination import cutoff_date
-        from .evaluate import Layers, evaluate_all, evaluate_run
+        from ..experiments.evaluate import evaluate_all
+        from ..experiments.evaluate_run import Layers, evaluate_run
 
         # The cookbook still calls deprecated methods of the SDK, about which a user can do nothing.
         warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
@@ -130,13 +113,8 @@ def evaluate(
         }
         encoder = sentence_encoder(embeddings) if embeddings else None
         if run is not None:
-            layers = Layers(
-                public=_names(public),
-                public_tokens=public_tokens,
-                inspect=_names(inspect),
-                probes=tuple(probe or ()),
-                cutoff=cutoff_date(cutoff) if cutoff else None,
-            )
+            day = cutoff_date(cutoff) if cutoff else None
+            layers = Layers(_names(public), public_tokens, _names(inspect), tuple(probe or ()), day)
             with console.status("reading the dataset") as status:
                 result = evaluate_run(run, layers, encoder, status.update, dataset=dataset, **shared)
             probed = [run / f"{name}.json" for name in layers.probes]

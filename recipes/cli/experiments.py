@@ -1,4 +1,4 @@
-"""`scisci-gym sweep`, `study` and `check --learnable`: several runs, and what they show together."""
+"""`scisci-gym demo`, `sweep`, `study` and `check --learnable`: several runs, and what they show together."""
 
 from __future__ import annotations
 
@@ -8,9 +8,48 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..datasets.cli.build import stop_on_bad_input
-from .cli import Recipe
-from .kit.engines import Engine
+from ...datasets.cli.build import Scheme
+from ...datasets.dataset_folder import set_aside
+from ...datasets.errors import stop_on_bad_input
+from ..kit.engines import Engine
+from .train import Recipe
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for data, model, runs and report.")] = Path("runs/demo"),
+    works: Annotated[
+        Path | None, typer.Option(help="Real works in OpenAlex snapshot layout instead of the synthetic corpus.")
+    ] = None,
+    labels: Annotated[
+        Scheme | None,
+        typer.Option(help="Label scheme; default: threshold for the synthetic corpus, quantile for real works."),
+    ] = None,
+    window: Annotated[int, typer.Option(help="Number of years after publication whose citations count.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of corpus, model, order and sampling.")] = 0,
+    rl_steps: Annotated[int | None, typer.Option(help="Steps of RL (default: 120, on real works 60).")] = None,
+    engine: Engine = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over; the content of --out is kept as OUT.1, OUT.2, ...")
+    ] = False,
+) -> None:
+    """Build data, train a tiny model by SFT and RL, evaluate it and write a report, in minutes on two cores."""
+    from ..experiments.demo import Demo, DemoSettings
+    from ..experiments.demo_report import print_summary, write_report
+
+    console = Console(highlight=False)
+    if fresh and (out / "demo.json").is_file():
+        console.print(f"the former content of {out} is in {set_aside(out)} now")
+    settings = DemoSettings(
+        seed=seed,
+        works=str(works) if works else None,
+        labels=str(labels) if labels else None,
+        window=window,
+        rl_steps=rl_steps,
+    )
+    demonstration = Demo(out, settings, console, engine)
+    result = stop_on_bad_input(demonstration.run)
+    report = write_report(out, result)
+    print_summary(result, report, out, console)
 
 
 def sweep(
@@ -19,7 +58,8 @@ def sweep(
     like: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="Run whose options are taken where none are given; default: the demo's, if it exists."
+            metavar="RUN",
+            help="Run whose options hold where none are given; default: that of the demo, if any.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the runs and the table.")] = Path("runs/sweep"),
@@ -27,11 +67,12 @@ def sweep(
 ) -> None:
     """Run a recipe over a grid of options: group_size=4,8,16 learning_rate=1e-3,2e-3 seed=0,1,2.
 
-    Any option of the recipe can vary; alternatives of env_options are separated by semicolons. Finished runs are not
-    run again. The table has tie metrics, mean reward, correct rate and throughput, and is written to sweep.json and
-    sweep.md. With several seeds a row shows the mean and half the width of the 95 % t interval.
+    Any option of the recipe can vary; alternatives of env_options are separated by semicolons. A sweep that is started
+    again trains only the runs that have not finished. The table has tie metrics, mean reward, correct rate and
+    throughput, and is written to sweep.json and sweep.md. With several seeds a row shows the mean and half the width of
+    the 95 % t interval.
     """
-    from .experiments.sweep import Sweep, alternatives, base_options, sweep_table
+    from ..experiments.sweep import Sweep, alternatives, base_options, sweep_table
 
     def act() -> None:
         console = Console(highlight=False)
@@ -57,15 +98,15 @@ def study(
     model: Annotated[
         str, typer.Option(help="Folder of a model, or a name the engine knows; default: the demo's.")
     ] = "runs/demo/model",
-    env: Annotated[str, typer.Option(help="Environment whose answers are labels.")] = "disruption-v0",
+    env: Annotated[str, typer.Option(help="Environment, whose answers must be labels.")] = "disruption-v0",
     env_options: Annotated[
         str | None,
         typer.Option(help="Options of the environment, such as prompt=short (default for models in a folder)."),
     ] = None,
     arms: Annotated[
-        str | None, typer.Option(help="Some of base,sft,rl,sft_rl,dpo; arms that these start from are added.")
+        str | None, typer.Option(help="Arms, of base,sft,rl,sft_rl,dpo; those that they start from are added.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds; every arm is trained once for each.")] = "0,1,2",
+    seeds: Annotated[str, typer.Option(help="Seeds; every arm is trained once for each of them.")] = "0,1,2",
     split: Annotated[
         str, typer.Option(help="Split to compare on: validation while options are chosen, test once at the end.")
     ] = "test",
@@ -85,15 +126,16 @@ def study(
 ) -> None:
     """Compare the base model, SFT, RL, SFT then RL, and DPO on the same splits: does RL beat SFT?
 
-    Options of an arm follow as ARM.option=value, such as rl.max_steps=60 sft.num_epochs=4. What is done is not done
-    again. The report has scores with intervals and paired tests, curves, calibration, ties, flips under challenge, cost
-    in tokens, and a plain sentence on the question.
+    Options of an arm follow as ARM.option=value, such as rl.max_steps=60 sft.num_epochs=4. A study that is started
+    again trains and asks only what is missing. The report has scores with intervals and paired tests, curves,
+    calibration, ties, flips under challenge, cost in tokens, and a plain sentence on the question.
     """
-    from ..datasets.store import load_card
-    from .experiments.plan import StudyPlan, arms_for, chosen_arms, with_options
-    from .experiments.result import study_table, verdict
-    from .experiments.study import run_study
-    from .kit.config import is_known_model
+    from ...datasets.store import load_card
+    from ..experiments.plan import StudyPlan, arms_for, chosen_arms, with_options
+    from ..experiments.report import study_table
+    from ..experiments.result import verdict
+    from ..experiments.study import run_study
+    from ..kit.config import is_known_model
 
     def act() -> None:
         console = Console(highlight=False)
@@ -142,13 +184,13 @@ def check(
     have to be closed (95 % for disruption-v0 and novelty-v0), for every seed. OUT/certificates/ID.json says what was
     found; the exit status is 1 if anything failed.
     """
-    from ..envs.cli import check as check_untrained
-    from ..envs.registry import spec, specs
+    from ...envs.cli import check as check_untrained
+    from ...envs.registry import spec, specs
 
     if not learnable:
         check_untrained(env_id)
         return
-    from .experiments.learnable import LearnableSettings, certify
+    from ..experiments.learnable import LearnableSettings, certify
 
     def act() -> None:
         console = Console(highlight=False)

@@ -1,0 +1,1 @@
+"""The commands of the recipes: training, what is done with a run, experiments, and evaluation."""
