@@ -127,7 +127,6 @@ class CitationGraph:
         citing, cited : int array-like (E,)
             Positions of papers; -1 where a paper is unknown.
         years : int array-like (N,)
-            Publication years.
         node_ids : sequence (N,), optional
             Names of the papers, kept beside the graph.
         threads : int, optional
@@ -248,10 +247,8 @@ class CitationGraph:
         Raises `FolderInUse` while another process is writing a graph there.
         """
         with GraphFiles.beside(directory) as files:
-            for name in ARRAYS:
+            for name in ARRAYS if self.node_ids is None else (*ARRAYS, "node_ids"):
                 np.save(files.path(name), getattr(self, name))
-            if self.node_ids is not None:
-                np.save(files.path("node_ids"), self.node_ids)
             files.finish(self.n_papers, self.report)
 
     @classmethod

@@ -76,18 +76,8 @@ class BadRecord(BadInput):
 def decode_block(block: bytes, dropped: Counter[str], *, skip_bad: bool = False) -> pa.RecordBatch:
     """Rows of the works table for a block of whole JSON lines, in order.
 
-    Parameters
-    ----------
-    block : bytes
-    dropped : Counter
-        Counts the records that are not in the batch, by reason.
-    skip_bad : bool
-        Whether damage (see `record.DAMAGE`) is counted instead of raised.
-
-    Raises
-    ------
-    BadRecord
-        At the first damaged record, unless `skip_bad`.
+    `dropped` counts the records that are not in the batch, by reason. Raises `BadRecord` at the first damaged record
+    (see `record.DAMAGE`), or counts that one too if `skip_bad` is true.
     """
     try:
         return _batch(_DECODER.decode_lines(block), dropped)

@@ -22,10 +22,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 def gzip_blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
     """Contents of a gzip file, at most `size` bytes at a time; what comes before damage comes before its exception.
 
-    Raises
-    ------
-    EOFError, zlib.error, gzip.BadGzipFile
-        See `DAMAGED_ARCHIVE`.
+    Raises one of `DAMAGED_ARCHIVE`.
     """
     given = 0
     reader: Any = igzip.open(stream)
@@ -36,7 +33,10 @@ def gzip_blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
     except DAMAGED_ARCHIVE:
         # The reader swallowed what it had decompressed of the last block. Once more, in small steps, for that.
         stream.seek(0)
-        yield from _after(_careful_blocks(stream), given)
+        for block in _careful_blocks(stream):
+            if rest := block[given:]:
+                yield rest
+            given = max(0, given - len(block))
         raise
 
 
@@ -59,11 +59,3 @@ def _careful_blocks(stream: BinaryIO) -> Iterator[bytes]:
             data = member.unused_data
             if member.eof:
                 member = zlib.decompressobj(_GZIP)
-
-
-def _after(blocks: Iterator[bytes], skipped: int) -> Iterator[bytes]:
-    for block in blocks:
-        rest = block[skipped:]
-        skipped = max(0, skipped - len(block))
-        if rest:
-            yield rest

@@ -7,7 +7,7 @@ without a Python object for each word. They mark records that are unusual, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
 
 import numpy as np
 import orjson
@@ -32,16 +32,12 @@ def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
     ----------
     indexes : sequence of bytes-like
         JSON of each value: an object from word to positions, or ``null``. What is not JSON counts as no abstract.
+        2 GiB or more, more than one Arrow column of texts holds, raise `ValueError`.
 
     Returns
     -------
     pyarrow string array
         "" where there is no abstract.
-
-    Raises
-    ------
-    ValueError
-        2 GiB or more of JSON, more than one Arrow column of texts holds.
 
     Examples
     --------
@@ -63,8 +59,10 @@ def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
         odd[:] = True
     if not odd.any():
         return column
-    plain = {row: abstract_from_inverted_index(_loads(indexes[row])) for row in np.flatnonzero(odd).tolist()}
-    texts = (plain[row] if row in plain else column[row].as_py() for row in range(len(indexes)))
+    texts = column.to_pylist() if not odd.all() else [""] * len(indexes)
+    for row in np.flatnonzero(odd).tolist():
+        with suppress(orjson.JSONDecodeError):
+            texts[row] = abstract_from_inverted_index(orjson.loads(bytes(indexes[row])))
     return pa.array(texts, pa.string())
 
 
@@ -74,17 +72,13 @@ def reference_lists(lists: Sequence[bytes]) -> pa.Array:
     Parameters
     ----------
     lists : sequence of bytes-like
-        JSON of each value: an array of OpenAlex ids, or ``null``.
+        JSON of each value: an array of OpenAlex ids, or ``null``. What is not JSON, or 2 GiB or more of it, raise
+        `ValueError`.
 
     Returns
     -------
     pyarrow list<int64> array
         Entries that are not work ids are left out, as in `record.reference_numbers`.
-
-    Raises
-    ------
-    ValueError
-        2 GiB or more of JSON; a value that is not JSON.
 
     Examples
     --------
@@ -97,13 +91,6 @@ def reference_lists(lists: Sequence[bytes]) -> pa.Array:
     if not _numbers(raw, starts, ends, numbers, offsets[1:]):
         return pa.array([reference_numbers(orjson.loads(bytes(value))) for value in lists], pa.list_(pa.int64()))
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(numbers[: offsets[-1]]))
-
-
-def _loads(value: bytes) -> Any:
-    try:
-        return orjson.loads(bytes(value))
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _joined(values: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -172,26 +159,18 @@ def _unescape(raw, begin, end, out, w):
             code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
         if code <= 32 or 0xD800 <= code < 0xE000:
             return -1
-        start = w
         if code < 0x80:
             out[w] = code
             w += 1
-        elif code < 0x800:
-            out[w] = 0xC0 | (code >> 6)
-            out[w + 1] = 0x80 | (code & 63)
-            w += 2
-        elif code < 0x10000:
-            out[w] = 0xE0 | (code >> 12)
-            out[w + 1] = 0x80 | ((code >> 6) & 63)
-            out[w + 2] = 0x80 | (code & 63)
-            w += 3
-        else:
-            out[w] = 0xF0 | (code >> 18)
-            out[w + 1] = 0x80 | ((code >> 12) & 63)
-            out[w + 2] = 0x80 | ((code >> 6) & 63)
-            out[w + 3] = 0x80 | (code & 63)
-            w += 4
-        if w - start < 4 and code >= 0x80 and _is_space(out, start):
+            continue
+        # UTF-8: the first byte says in its high bits how many bytes with six bits each follow.
+        start, following = w, 1 if code < 0x800 else 2 if code < 0x10000 else 3
+        out[w] = (0x100 - (0x80 >> following)) | (code >> 6 * following)
+        for k in range(following - 1, -1, -1):
+            w += 1
+            out[w] = 0x80 | ((code >> 6 * k) & 63)
+        w += 1
+        if following < 3 and _is_space(out, start):
             return -1
     return w
 

@@ -19,15 +19,8 @@ DELETED_WORK = 4285719527
 
 @dataclass(frozen=True)
 class RetiredIds:
-    """Ids and what became of them.
-
-    Parameters
-    ----------
-    ids : int64 array (R,)
-        Sorted, without repeats.
-    into : int64 array (R,)
-        Where each went, chains followed to their end; -1 for a deleted work.
-    """
+    """Ids, an ascending int64 array (R,), and the works that they were merged `into`, int64 (R,): the last work of a
+    chain, -1 for a deleted work."""
 
     ids: np.ndarray
     into: np.ndarray

@@ -64,7 +64,7 @@ def convert(
     skip_bad : bool
         Count damage instead of stopping.
     progress : bool
-        Whether to draw a progress bar. With several processes it moves when a part is finished.
+        Draw a progress bar. With several processes it moves when a part is finished.
     ray_address : str, optional
         Address of a Ray cluster ("auto", "local", "ray://...") that spreads the parts over machines; both ends must
         see the same folders. Needs the extra ``scisci-gym[ray]``.
@@ -136,14 +136,8 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _fingerprint(part: Part, skip_bad: bool) -> dict[str, Any]:
     """What a shard was made from: another file under the same name is noticed."""
-    return {
-        "format": FORMAT,
-        "part": part.name,
-        "bytes": part.size,
-        "modified_ns": part.path.stat().st_mtime_ns,
-        "records_in_manifest": part.records,
-        "skip_bad": skip_bad,
-    }
+    found = {"format": FORMAT, "part": part.name, "bytes": part.size, "modified_ns": part.path.stat().st_mtime_ns}
+    return {**found, "records_in_manifest": part.records, "skip_bad": skip_bad}
 
 
 def _is_done(part: Part, shard: Path, skip_bad: bool) -> bool:

@@ -30,18 +30,8 @@ PARQUET_COLUMNS = (
 
 @dataclass(frozen=True)
 class Part:
-    """One file of a snapshot.
-
-    Parameters
-    ----------
-    path : Path
-    name : str
-        Path below the works folder, such as ``updated_date=2026-01-31/part_0003.gz``.
-    size : int
-        Bytes on disk.
-    records : int or None
-        How many records the manifest says it has.
-    """
+    """One file of a snapshot: its path below the works folder, such as ``updated_date=2026-01-31/part_0003.gz``, is its
+    name, its size is in bytes, and `records` is how many it has by the manifest, if there is one."""
 
     path: Path
     name: str
@@ -162,10 +152,6 @@ def read_works(folder: Path, *, skip_bad: bool = False, progress: bool = True) -
     works : pyarrow.Table with `WORKS_SCHEMA`, one row per work id: the last of those with the same id
     dropped : Counter
         Reason -> number of records that are not in the table. ``len(works) + dropped.total()`` is the number read.
-
-    Raises
-    ------
-    BadInput
     """
     dropped: Counter[str] = Counter()
     parts = parts_of(folder, skip_bad=skip_bad, dropped=dropped)

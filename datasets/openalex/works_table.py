@@ -23,17 +23,8 @@ class WorksTable:
     """Rows of the works table, held in memory or in parquet shards, without those that were taken out.
 
     Make one with `of_table` or `of_shards`. Row ``p`` of every method's result is the same work: node ``p`` of the
-    citation graph.
-
-    Parameters
-    ----------
-    pieces : tuple of pyarrow.Table or Path
-    kept : tuple of int64 array or None
-        Rows of each piece that are in; None for all.
-    work_id : int64 array (N,)
-    year : int32 array (N,)
-    retired : RetiredIds or None
-        Ids to replace in reference lists.
+    citation graph. `work_id`, int64 (N,), and `year`, int32 (N,), are in memory. `kept` are the rows of each piece that
+    are in, None for all; `retired` are the ids to replace in reference lists.
     """
 
     pieces: tuple[pa.Table | Path, ...]

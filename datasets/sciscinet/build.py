@@ -7,6 +7,7 @@ papers, are ever in memory whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
@@ -22,7 +23,7 @@ from ..atomic_files import scratch_folder
 from ..build import BuildOptions, choose_papers, cuts_fact, known, write_dataset
 from ..dataset_folder import dataset_folder
 from ..errors import BadInput
-from ..labels.eligibility import first_failures, number_checks
+from ..labels.eligibility import LabelRules, first_failures, number_checks
 from ..labels.published import PublishedScores
 from ..labels.schemes import disruption_labels
 from ..openalex.decode import known_abstracts
@@ -62,64 +63,38 @@ def build_sciscinet(
         Level of the fields to take; of several, the first by name.
     progress : bool
         Whether to draw progress bars.
-
-    Raises
-    ------
-    BadInput
     """
     options = replace(options, split="publication")
     rules, source = options.rules, _Rows(file, REQUIRED)
     columns = _narrow_columns(source, rules.window, progress)
     scores = PublishedScores(**{name: columns[name] for name in SCORES})
-    paper, year, cd = scores.paper, scores.year, scores.disruption
-    # The first record of a paper counts.
-    repeated = np.ones(paper.size, bool)
-    repeated[np.unique(paper, return_index=True)[1]] = False
-    usable, dropped = first_failures(
-        [
-            ("no_id", paper < 0),
-            ("no_year", year < 0),
-            ("bad_year", (year < FIRST_YEAR) | (year > LAST_YEAR)),
-            ("repeated_id", repeated),
-        ],
-        paper.size,
-    )
-    closed_by = rules.closed_by(year[usable])
-    eligible, reasons = first_failures(
-        [
-            ("unusable", ~usable),
-            *((reason, columns[reason]) for reason in ("no_title", "no_abstract", "withdrawn", "not_an_article")),
-            *([("other_language", ~np.isin(columns["language"], [rules.language, ""]))] if rules.language else []),
-            *number_checks(year, columns["references"], columns["citations"], cd, rules, closed_by),
-            ("cd_out_of_range", np.abs(cd) > 1),
-        ],
-        paper.size,
-    )
-    del reasons["unusable"]
-    rows = np.flatnonzero(eligible)
-    field = _fields(fields, level, paper[rows])
-    labels = disruption_labels(cd[rows], rules, fields=field, years=year[rows])
+    usable, dropped = _usable(scores)
+    closed_by = rules.closed_by(scores.year[usable])
+    rows, reasons = _eligible_rows(columns, usable, rules, closed_by)
+    paper, year, cd = scores.paper[rows], scores.year[rows], scores.disruption[rows]
+    field = _fields(fields, level, paper)
+    labels = disruption_labels(cd, rules, fields=field, years=year)
 
     def described(positions: np.ndarray) -> tuple[list[str], list[str], np.ndarray]:
         return *_dois_and_titles(source, rows[positions]), np.full(positions.size, "")
 
-    chosen, split_years = choose_papers(paper[rows], year[rows], labels, described, reasons, options, closed_by)
+    chosen, split_years = choose_papers(paper, year, labels, described, reasons, options, closed_by)
     order = np.concatenate(list(chosen.values()))
-    scored = int((~np.isnan(scores.z10)).sum())
+    works, scored = scores.paper.size, int((~np.isnan(scores.z10)).sum())
     novelty = (
         f"Novelty: the published atypicality of the venues cited together, as shares of the papers of the same year; "
         f"{scored:,} records have one."
     )
     facts = {
-        "works_read": paper.size,
+        "works_read": works,
         "works_in_graph": int(usable.sum()),
         "works_dropped": dict(sorted((+dropped).items())),
         "not_labelled": dict(sorted((+reasons).items())),
         "labels": {**asdict(rules), "last_complete_year": closed_by, "published": True},
-        **cuts_fact(cd[rows], field, year[rows], rules),
+        **cuts_fact(cd, field, year, rules),
         **({"novelty": {"sentence": novelty, "scored": scored}} if options.novelty else {}),
         "split": {"kind": "publication", **asdict(split_years)},
-        "source": {"kind": "sciscinet", "sentence": f"Source: {file.name} of SciSciNet, {paper.size:,} records."},
+        "source": {"kind": "sciscinet", "sentence": f"Source: {file.name} of SciSciNet, {works:,} records."},
     }
     with dataset_folder(out), scratch_folder(out / "sorting") as folder:
         texts = _sorted_texts(source, rows[order], folder, progress)
@@ -127,7 +102,37 @@ def build_sciscinet(
         papers = _papers(texts, scores, columns["references"], rows[order], labels[order], fields_in_order, options)
         # One run through the texts serves all splits: they follow one another in `order`, and are written in turn.
         splits: dict[str, Iterator[Paper]] = {name: islice(papers, part.size) for name, part in chosen.items()}
-        return write_dataset(out, splits, facts, options, lambda folder: scores.save(folder, paper[rows], field))
+        return write_dataset(out, splits, facts, options, lambda folder: scores.save(folder, paper, field))
+
+
+def _usable(scores: PublishedScores) -> tuple[np.ndarray, Counter[str]]:
+    """Which records are papers, bool (N,), and how many are not, by reason. The first record of a paper counts."""
+    repeated = np.ones(scores.paper.size, bool)
+    repeated[np.unique(scores.paper, return_index=True)[1]] = False
+    checks = [
+        ("no_id", scores.paper < 0),
+        ("no_year", scores.year < 0),
+        ("bad_year", (scores.year < FIRST_YEAR) | (scores.year > LAST_YEAR)),
+        ("repeated_id", repeated),
+    ]
+    return first_failures(checks, scores.paper.size)
+
+
+def _eligible_rows(
+    columns: dict[str, np.ndarray], usable: np.ndarray, rules: LabelRules, closed_by: int
+) -> tuple[np.ndarray, Counter[str]]:
+    """Rows of the papers that can carry a label, ascending, and how many usable papers cannot, by reason."""
+    year, references, citations, cd = (columns[name] for name in ("year", "references", "citations", "disruption"))
+    checks = [
+        ("unusable", ~usable),
+        *((reason, columns[reason]) for reason in ("no_title", "no_abstract", "withdrawn", "not_an_article")),
+        *([("other_language", ~np.isin(columns["language"], [rules.language, ""]))] if rules.language else []),
+        *number_checks(year, references, citations, cd, rules, closed_by),
+        ("cd_out_of_range", np.abs(cd) > 1),
+    ]
+    eligible, reasons = first_failures(checks, usable.size)
+    del reasons["unusable"]
+    return np.flatnonzero(eligible), reasons
 
 
 class _Rows:

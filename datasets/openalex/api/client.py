@@ -37,10 +37,7 @@ DAILY_USD = {True: 1.0, False: 0.1}
 def api_key() -> str | None:
     """The key in ``OPENALEX_API_KEY``, or None. It travels in a header only and is never printed or stored.
 
-    Raises
-    ------
-    BadInput
-        If it cannot be a key; the message does not repeat it.
+    Raises `BadInput` if it cannot be a key; the message does not repeat it.
     """
     key = os.environ.get("OPENALEX_API_KEY", "").strip()
     if key and not (key.isascii() and key.isprintable() and " " not in key):
@@ -52,17 +49,8 @@ def api_key() -> str | None:
 
 @dataclass
 class Spending:
-    """What a run has requested and paid.
-
-    Parameters
-    ----------
-    requests : int
-        Answers received, refusals included.
-    pages, reused : int
-        Pages fetched, and pages that were on disk already.
-    usd, remaining_usd : float
-        Spent by this run, and left of the day's budget (None if unknown), by the API's own account.
-    """
+    """What a run has requested and paid: answers received (refusals included), pages fetched, pages that were on disk
+    already, and dollars spent and left of the day's budget by the API's own account (None if it has not said)."""
 
     requests: int = 0
     pages: int = 0
@@ -77,8 +65,7 @@ class Connection:
     Parameters
     ----------
     store : PageStore
-    base_url : str
-    key : str or None
+    base_url, key : str
     budget_usd : float or None
         Stop before a request that could take the run's spending above it.
     patience : float
@@ -208,10 +195,7 @@ class StoredPages(Connection):
     def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
         """The stored answer to a request. The last answer is the only one kept, so `again` changes nothing.
 
-        Raises
-        ------
-        BadInput
-            If the page is missing or damaged.
+        Raises `BadInput` if the page is missing or damaged.
         """
         stored = self.store.get(_without_host(url), forgotten=True)
         if stored is None:

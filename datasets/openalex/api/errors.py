@@ -34,18 +34,11 @@ class Refused(BadInput):
 
 @dataclass(frozen=True)
 class Refusal:
-    """One refusal.
+    """One refusal: its kind, the API's own words, and the seconds after which the API says to come back.
 
-    Parameters
-    ----------
-    kind : str
-        ``too_fast`` (more than 100 requests a second), ``budget`` (the day's budget is spent), ``throttled`` (the
-        account is slowed down), ``paid`` (a parameter that needs a paid plan), ``bad_request``, ``bad_key``,
-        ``not_found``, ``server``.
-    message : str
-        The API's own words.
-    wait : float or None
-        Seconds after which the API says to come back.
+    Kinds are ``too_fast`` (more than 100 requests a second), ``budget`` (the day's budget is spent), ``throttled`` (the
+    account is slowed down), ``paid`` (a parameter that needs a paid plan), ``bad_request``, ``bad_key``, ``not_found``
+    and ``server``.
     """
 
     kind: Kind

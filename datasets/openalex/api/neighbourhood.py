@@ -40,10 +40,8 @@ class Wanted:
         Words to find in title and abstract, in the API's order of relevance.
     seeds : tuple of str
         OpenAlex ids or DOIs, instead of or beside a query.
-    from_year, to_year : int or None
-        Publication years of focal papers.
-    max_focal : int
-        Focal papers at most.
+    from_year, to_year, max_focal : int or None
+        First and last publication year, and largest number, of focal papers.
     window : int
         Years after publication whose citations count.
     max_cited : int or None
@@ -78,13 +76,12 @@ class Collected:
     ----------
     rows : dict
         Work id -> row of the works table, the fullest that was seen.
-    focal : set of int
-    cut_short : set of int
-        Focal papers whose neighbourhood is not whole.
+    focal, cut_short : set of int
+        Focal papers, and those of them whose neighbourhood is not whole.
     unusable : dict
         Id of a record that is not in `rows` -> reason.
     merged : dict
-        Ids that turned out to be merged into another work.
+        Id that was asked for -> id of the work that it was merged into.
     facts : dict
         How much of each step was there, for the card.
     """
@@ -130,10 +127,7 @@ class Collected:
 def read_seeds(file: Path) -> tuple[str, ...]:
     """Ids (``W...`` or addresses) and DOIs from a text file, one on each line, without blank lines and ``#`` comments.
 
-    Raises
-    ------
-    BadInput
-        If the file is missing or empty, or a line holds neither an id nor a DOI.
+    Raises `BadInput` if the file is missing or empty, or a line holds neither an id nor a DOI.
     """
     if not file.is_file():
         raise BadInput(f"no file {file}; give a text file with one OpenAlex id or DOI on each line")
@@ -159,14 +153,8 @@ def collect(
 ) -> Collected:
     """Fetch focal papers, what they cite, and what cites either.
 
-    Parameters
-    ----------
-    wanted : Wanted
-    source : Connection
-    report : callable, optional
-        Called after every batch with (step, 1, batches expected).
-    report_plan : callable, optional
-        Called before the citing works are fetched, with what was collected so far.
+    `report` is called after every batch with (step, 1, batches expected), `report_plan` before the citing works are
+    fetched, with what was collected so far.
 
     Raises
     ------
@@ -247,12 +235,11 @@ def _seeds(seeds: Sequence[str], source: Connection, result: Collected, report: 
     for work in _listed(source, "seeds", filters, FOCAL, report):
         seen |= {f"W{short_id(work['id'])}", normalised_doi(work.get("doi"))}
         yield work
-    for seed in seeds:
-        if seed not in seen:
-            work = single(source, seed if short_id(seed) is not None else f"doi:{seed}")
-            if work is None:
-                result.unusable[seed] = "not_found"
-                continue
+    for seed in (seed for seed in seeds if seed not in seen):
+        work = single(source, seed if short_id(seed) is not None else f"doi:{seed}")
+        if work is None:
+            result.unusable[seed] = "not_found"
+        else:
             result.note_merge(short_id(seed), work)
             yield work
 
@@ -355,9 +342,7 @@ def _citing_batch(source: Connection, ids: list[int], first: int, last: int) -> 
 def _years(first: int | None, last: int | None) -> dict[str, str]:
     if first is None and last is None:
         return {}
-    if first == last:
-        return {"publication_year": str(first)}
-    return {"publication_year": f"{'' if first is None else first}-{'' if last is None else last}"}
+    return {"publication_year": str(first) if first == last else f"{first or ''}-{last or ''}"}
 
 
 def _hundreds(items: Sequence[Any]) -> list[list[Any]]:

@@ -21,16 +21,9 @@ AGAIN = "run the same build command again to fetch what is missing"
 def collection_differences(folder: Path, source: dict[str, Any], graph: CitationGraph, papers: list[dict]) -> list[str]:
     """What a dataset says of its collection and the stored pages do not give, in sentences; empty if all holds.
 
-    Parameters
-    ----------
-    folder : Path
-        The dataset; its pages are in ``pages`` below it.
-    source : dict
-        ``source`` of the dataset's card.
-    graph : CitationGraph
-        The stored graph, whose works and citations are compared too.
-    papers : list of dict
-        The labelled papers. The neighbourhood of each must be whole, its title and abstract those of its page.
+    `folder` is the dataset, with its pages in ``pages`` below it, and `source` that of its card. The neighbourhood of
+    each of the labelled `papers` must be whole, its title and abstract those of its page. The works and citations of
+    the stored `graph` are compared too.
     """
     if not (folder / "pages").is_dir():
         return [f"{folder / 'pages'} is missing; {AGAIN}"]
@@ -54,10 +47,8 @@ def collection_differences(folder: Path, source: dict[str, Any], graph: Citation
         elif any(collected.rows[number][name] != paper[name] for name in ("title", "abstract", "publication_year")):
             wrong.append(f"the stored pages give W{number} another title, abstract or year than the dataset")
     again = citation_graph(collected.works())
-    if not (
-        np.array_equal(np.asarray(again.node_ids), np.asarray(graph.node_ids))
-        and np.array_equal(again.edges(), graph.edges())
-    ):
+    same_works = np.array_equal(np.asarray(again.node_ids), np.asarray(graph.node_ids))
+    if not same_works or not np.array_equal(again.edges(), graph.edges()):
         wrong.append(
             f"the stored pages give {again.n_papers:,} works and {again.n_citations:,} citations that are not the "
             f"{graph.n_papers:,} works and {graph.n_citations:,} citations of the graph"

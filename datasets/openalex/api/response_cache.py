@@ -17,12 +17,8 @@ class PageStore:
 
     A page appears whole or not at all: it is written beside its place, flushed to the disk, and then renamed. A file
     that cannot be read back counts as absent. A page that is known to be wrong or incomplete is marked by `forget`: a
-    build asks for it again, and `data verify` still finds what the last build was made from.
-
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there.
+    build asks for it again, and `data verify` still finds what the last build was made from. The folder is made if it
+    is not there.
     """
 
     def __init__(self, folder: Path):
@@ -35,10 +31,7 @@ class PageStore:
     def get(self, request: str, *, forgotten: bool = False) -> bytes | None:
         """Body of the answer to `request` (path and query of its address, without any key), or None.
 
-        Parameters
-        ----------
-        forgotten : bool
-            Whether a page that `forget` has marked counts as well.
+        A page that `forget` has marked counts only if `forgotten` is true.
         """
         place = self._place(request)
         for path in (place, _marked(place)) if forgotten else (place,):
@@ -51,9 +44,8 @@ class PageStore:
 
     def put(self, request: str, body: bytes) -> None:
         """Keep an answer; on the disk when this returns."""
-        data = zstandard.ZstdCompressor(write_checksum=True).compress(
-            orjson.dumps({"request": request, "body": body.decode()})
-        )
+        page = orjson.dumps({"request": request, "body": body.decode()})
+        data = zstandard.ZstdCompressor(write_checksum=True).compress(page)
         with aside(self._place(request), durable=True) as unfinished:
             unfinished.write_bytes(data)
         _marked(self._place(request)).unlink(missing_ok=True)
