@@ -50,8 +50,8 @@ class CDForecastEnv(LabelEnv):
     label_order = DISRUPTION_ORDER
     asks_for = "number"
 
-    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
-        super().__init__(paper, prompt=prompt, references=references)
+    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False, facts: bool = False):
+        super().__init__(paper, prompt=prompt, references=references, facts=facts)
         assert paper.cd_index is not None
         self._truth = float(paper.cd_index)
 
@@ -126,6 +126,8 @@ class CDForecastV1Env(CDForecastEnv):
         ``short`` shows title, abstract and the labels only, for models of a few million parameters.
     references : bool
         Show the titles of the papers that it cites.
+    facts : bool
+        Show the number of authors, and of references that certainly appeared before the paper (up to 20).
     ranks : sequence of float, ascending
         CD indices that F counts. Default: 201 quantiles of the training papers where the environment comes with a
         dataset; otherwise F(x) = (1 + x) / 2, which makes the reward that of v0.
@@ -138,9 +140,15 @@ class CDForecastV1Env(CDForecastEnv):
     env_id = "cd-forecast-v1"
 
     def __init__(
-        self, paper: Paper, *, prompt: str = "full", references: bool = False, ranks: Sequence[float] | None = None
+        self,
+        paper: Paper,
+        *,
+        prompt: str = "full",
+        references: bool = False,
+        facts: bool = False,
+        ranks: Sequence[float] | None = None,
     ):
-        super().__init__(paper, prompt=prompt, references=references)
+        super().__init__(paper, prompt=prompt, references=references, facts=facts)
         if ranks is not None and (not ranks or list(ranks) != sorted(ranks)):
             raise ValueError(f"ranks must be CD indices in ascending order, at least one, got {list(ranks)[:5]!r}")
         self.ranks = ranks

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper
-from .kit.single_turn import LabelEnv
+from ..rewards import RewardBreakdown, ordered_correctness
+from .kit.single_turn import Grade, LabelEnv
 from .registry import register
 
 MEASURE = """\
@@ -60,11 +61,47 @@ class DisruptionEnv(LabelEnv):
     A text that ends with exactly one of ``<answer>disruptive</answer>``, ``<answer>consolidating</answer>``,
     ``<answer>neutral</answer>``. Anything before the tags is free; two answers, no answer, or text after the answer
     are not an answer.
+
+    Rewards
+    -------
+    +1 for the right label, -1 otherwise. With `ordered`, a label next to the right one earns 0: neutral lies between
+    consolidating and disruptive. No answer, several answers and a cut-off answer earn -1 as well.
+
+    Arguments
+    ---------
+    paper : Paper with the label, or with the scores that it follows from
+    ordered : bool
+        Pay by the distance from the right label. Whoever always says neutral then earns more than by chance.
+    facts : bool
+        Show the number of authors, and of references that certainly appeared before the paper (up to 20).
+    prompt : "full" | "short"
+        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
+    references : bool
+        Show the titles of the papers that it cites.
     """
 
     env_id = "disruption-v0"
     labels = DISRUPTION_LABELS
     label_order = DISRUPTION_ORDER
+
+    def __init__(
+        self,
+        paper: Paper,
+        *,
+        prompt: str = "full",
+        references: bool = False,
+        facts: bool = False,
+        ordered: bool = False,
+    ):
+        super().__init__(paper, facts=facts, prompt=prompt, references=references)
+        self.ordered = ordered
+
+    def grade(self, text: str) -> Grade:
+        grade = super().grade(text)
+        if not self.ordered or not grade.valid:
+            return grade
+        reward = ordered_correctness(grade.predicted, self.gold_label, self.label_order)
+        return grade._replace(reward=RewardBreakdown(reward))
 
     @classmethod
     def label_of(cls, paper: Paper) -> str | None:

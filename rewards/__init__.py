@@ -1,6 +1,15 @@
 """Rewards as pure functions of labels and texts. Nothing here raises on a model's text; every value is bounded."""
 
-from .composite import CORRECT, MAX_ADAPTATION, MAX_REASONING, WRONG, RewardBreakdown, adaptation, correctness
+from .composite import (
+    CORRECT,
+    MAX_ADAPTATION,
+    MAX_REASONING,
+    WRONG,
+    RewardBreakdown,
+    adaptation,
+    correctness,
+    ordered_correctness,
+)
 from .diagnostics import group_diagnostics
 from .forecast import brier_reward, brier_skill, brier_skill_floor, distance_reward, rank_distance_reward
 from .quotes import best_quotes, evidence_credit, passages_of, quote_credit
@@ -20,6 +29,7 @@ __all__ = [
     "distance_reward",
     "evidence_credit",
     "group_diagnostics",
+    "ordered_correctness",
     "passages_of",
     "quote_credit",
     "rank_distance_reward",

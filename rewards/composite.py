@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 CORRECT, WRONG = 1.0, -1.0
@@ -24,6 +25,25 @@ def correctness(predicted: str | None, truth: str) -> float:
     (1.0, -1.0, -1.0)
     """
     return CORRECT if predicted == truth else WRONG
+
+
+def ordered_correctness(predicted: str, truth: str, order: Sequence[str]) -> float:
+    """Reward of a predicted label that is one of an order: 1 - 2 d / (K - 1) for d steps from the truth; in [-1, 1].
+
+    Parameters
+    ----------
+    predicted, truth : str
+    order : sequence of K >= 2 str
+        From lowest to highest.
+
+    Examples
+    --------
+    >>> order = ("consolidating", "neutral", "disruptive")
+    >>> [ordered_correctness(label, "consolidating", order) for label in order]
+    [1.0, 0.0, -1.0]
+    """
+    steps = abs(order.index(predicted) - order.index(truth))
+    return CORRECT - (CORRECT - WRONG) * steps / (len(order) - 1)
 
 
 def adaptation(first: str | None, final: str | None, truth: str) -> float:

@@ -163,11 +163,13 @@ class PaperEnv(SciSciEnv):
         ``short`` shows title, abstract and the labels only, for models of a few million parameters.
     references : bool
         Show the titles of the papers that it cites.
+    facts : bool
+        Show the number of authors, and of references that certainly appeared before the paper (up to 20).
     """
 
-    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False):
+    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False, facts: bool = False):
         super().__init__(paper, prompt=prompt, references=references)
-        self.paper = paper
+        self.paper, self.facts = paper, facts
         label = self.label_of(paper)
         if label is None:
             raise missing_label(self)

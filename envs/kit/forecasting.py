@@ -42,6 +42,9 @@ class ForecastEnv(LabelEnv):
     def honest_guess(cls) -> str | None:
         return format_probabilities([1 / len(cls.labels)] * len(cls.labels), cls.labels)
 
+    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False, facts: bool = False):
+        super().__init__(paper, prompt=prompt, references=references, facts=facts)
+
     def pay(self, probabilities: Sequence[float], truth: int) -> RewardBreakdown:
         """What probabilities earn where the label number `truth` is right."""
         return RewardBreakdown(brier_reward(probabilities, truth))
@@ -79,6 +82,8 @@ class SkillForecastEnv(ForecastEnv):
         ``short`` shows title, abstract and the labels only, for models of a few million parameters.
     references : bool
         Show the titles of the papers that it cites.
+    facts : bool
+        Show the number of authors, and of references that certainly appeared before the paper (up to 20).
     prior : sequence of float, one for each label
         Default: the shares of the labels among the training papers where the environment comes with a dataset, equal
         shares otherwise.
@@ -93,9 +98,15 @@ class SkillForecastEnv(ForecastEnv):
         cls.reward_range = (brier_skill_floor([1 / len(cls.labels)] * len(cls.labels)), 1.0)
 
     def __init__(
-        self, paper: Paper, *, prompt: str = "full", references: bool = False, prior: Sequence[float] | None = None
+        self,
+        paper: Paper,
+        *,
+        prompt: str = "full",
+        references: bool = False,
+        facts: bool = False,
+        prior: Sequence[float] | None = None,
     ):
-        super().__init__(paper, prompt=prompt, references=references)
+        super().__init__(paper, prompt=prompt, references=references, facts=facts)
         self.prior = tuple(prior) if prior is not None else (1 / len(self.labels),) * len(self.labels)
         if len(self.prior) != len(self.labels):
             raise ValueError(f"prior must be one probability for each of {', '.join(self.labels)}, got {prior!r}")

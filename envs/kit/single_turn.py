@@ -139,9 +139,9 @@ class LabelEnv(PaperEnv, SingleTurnEnv):
 
     def question(self) -> str:
         if self.prompt == "short":
-            shown = paper_block(self.paper, details=False, references=self.references)
+            shown = paper_block(self.paper, details=False, references=self.references, facts=self.facts)
             return f"{shown}\n{self.hint()} ?"
-        shown = paper_block(self.paper, references=self.references)
+        shown = paper_block(self.paper, references=self.references, facts=self.facts)
         before, after = _frame(self.criteria(), self.ending)
         return f"{before}{shown}{after}"
 

@@ -1,6 +1,7 @@
 """The single-turn environments, one by one, on papers small enough to work out by hand."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
@@ -213,3 +214,22 @@ def test_the_cd_index_by_rank_and_without_ranks_by_distance():
         assert step(make(env_id, other(cd_index=0.4)), "<answer>0.1</answer>").reward == pytest.approx(0.7)
     with pytest.raises(ValueError, match="ascending order"):
         make("cd-forecast-v1", PAPER, ranks=(0.2, 0.1))
+
+
+def test_an_ordered_label_earns_by_its_distance_from_the_right_one():
+    rewards = {
+        label: step(make("disruption-v0", other(cd_index=0.4), ordered=True), f"<answer>{label}</answer>").reward
+        for label in ("disruptive", "neutral", "consolidating")
+    }
+    assert rewards == {"disruptive": 1.0, "neutral": 0.0, "consolidating": -1.0}
+    assert step(make("disruption-v0", other(cd_index=0.4), ordered=True), "neutral").reward == -1.0
+
+
+@pytest.mark.parametrize("env_id", ["disruption-v0", "novelty-forecast-v1", "cd-forecast-v0", "impact-v0"])
+@pytest.mark.parametrize("shown", ["full", "short"])
+def test_facts_are_shown_on_demand_and_count_only_what_was_known(env_id, shown):
+    paper = dataclasses.replace(PAPER, authors_count=3, reference_titles=("A", "B"), reference_count=77)
+    asked = prompt(make(env_id, paper, prompt=shown, facts=True))
+    assert "Authors: 3\nEarlier papers cited: 2" in asked
+    assert "77" not in asked
+    assert "Authors" not in prompt(make(env_id, paper, prompt=shown))

@@ -18,6 +18,7 @@ from scisci_gym.rewards import (
     correctness,
     distance_reward,
     group_diagnostics,
+    ordered_correctness,
     rank_distance_reward,
 )
 
@@ -186,3 +187,12 @@ def test_no_forecast_beats_the_median_of_what_is_believed_by_rank(ranks, believe
     assert expected(statistics.median_low(believed)) >= expected(forecast) - 1e-9
     assert -1 <= expected(forecast) <= 1
     assert rank_distance_reward(forecast, forecast, sorted(ranks)) == 1
+
+
+@given(st.sampled_from(LABELS), st.sampled_from(LABELS))
+def test_ordered_correctness_is_symmetric_and_falls_with_the_distance(predicted, truth):
+    order = ("consolidating", "neutral", "disruptive")
+    reward = ordered_correctness(predicted, truth, order)
+    assert (
+        reward == ordered_correctness(truth, predicted, order) == 1 - abs(order.index(predicted) - order.index(truth))
+    )
