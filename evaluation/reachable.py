@@ -37,22 +37,27 @@ def valid_answers(env_class: type[SciSciEnv]) -> list[str]:
     >>> from scisci_gym import spec
     >>> valid_answers(spec("novelty-v0"))[0], valid_answers(spec("cd-forecast-v0"))[3]
     ('<answer>novel</answer>', '<answer>-0.7</answer>')
-    >>> valid_answers(spec("hit-paper-forecast-v0"))[2]
-    '<answer>hit: 0.2, ordinary: 0.8</answer>'
+    >>> valid_answers(spec("novelty-forecast-v0"))[3]
+    '<answer>novel: 0.8, conventional: 0.1, balanced: 0.1</answer>'
     """
     labels = env_class.labels
     if env_class.asks_for == "number":
         return [format_number(step / GRID) for step in range(-GRID, GRID + 1)]
     if env_class.asks_for == "probabilities":
-        return [format_probabilities([part / GRID for part in parts], labels) for parts in _parts(GRID, len(labels))]
+        return _favouring(labels)
     return [env_class.answer_for(label) for label in labels]
 
 
-def _parts(total: int, count: int) -> list[tuple[int, ...]]:
-    """All ways to write `total` as a sum of `count` whole numbers from 0, in order."""
-    if count == 1:
-        return [(total,)]
-    return [(first, *rest) for first in range(total + 1) for rest in _parts(total - first, count - 1)]
+def _favouring(labels: Sequence[str]) -> list[str]:
+    """Forecasts that give one label the largest share and the others equal ones, in steps of 1 / GRID."""
+    count = len(labels)
+    forecasts = []
+    for rest in range(GRID // count + 1):
+        for favoured in range(count):
+            shares = [rest / GRID] * count
+            shares[favoured] = (GRID - (count - 1) * rest) / GRID
+            forecasts.append(format_probabilities(shares, labels))
+    return list(dict.fromkeys(forecasts))
 
 
 @dataclass(frozen=True)

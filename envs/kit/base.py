@@ -35,8 +35,9 @@ class SciSciEnv(MessageEnv):
     """
 
     env_id: ClassVar[str]
-    reward_range: ClassVar[tuple[float, float]]
-    """(floor, best). The floor is also what an episode earns that ends early or cannot be parsed."""
+    reward_range: tuple[float, float]
+    """(floor, best); of the class for default options. The floor is also what an episode earns that ends early or
+    cannot be parsed."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The values that `gold_label` can have."""
     score_fields: ClassVar[tuple[str, ...]] = ("cd_index",)

@@ -197,7 +197,9 @@ def check(
         command = [sys.executable, "-c", "from scisci_gym.cli import main; main()", "check", "--learnable"]
         command += ["--seeds", seeds, "--papers", str(papers), "--out", str(out)]
         command += [] if engine is None else ["--engine", engine]
-        if any([subprocess.run([*command, each.env_id], check=False).returncode for each in specs()]):
+        # All of them, also after one that failed.
+        codes = [subprocess.run([*command, each.env_id], check=False).returncode for each in specs()]
+        if any(codes):
             raise typer.Exit(1)
         return
     from ..experiments.learnable import LearnableSettings, certify

@@ -71,11 +71,15 @@ def init_tiny_model(
     )
 
 
-def _question(env: SciSciEnv) -> Sequence[Message]:
-    return asyncio.run(env.initial_observation())
+def _question(env: SciSciEnv) -> list[dict[str, str]]:
+    return _plain(asyncio.run(env.initial_observation()))
 
 
-def _conversation(env: SciSciEnv, rng: random.Random) -> Sequence[Message]:
+def _plain(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": message["role"], "content": str(message["content"])} for message in messages]
+
+
+def _conversation(env: SciSciEnv, rng: random.Random) -> list[dict[str, str]]:
     """An episode up to its last answer, with random answers before that."""
 
     async def play() -> Sequence[Message]:
@@ -85,7 +89,7 @@ def _conversation(env: SciSciEnv, rng: random.Random) -> Sequence[Message]:
             shown = (await env.step(Message(role="assistant", content=answer))).next_messages
         return shown
 
-    return asyncio.run(play())
+    return _plain(asyncio.run(play()))
 
 
 def works_of(dataset: Path) -> pa.Table:
