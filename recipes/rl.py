@@ -38,6 +38,17 @@ def _substeps(config: Any, value: int | None) -> int:
     return math.gcd(2, config.groups_per_batch)
 
 
+def _max_steps(config: Any, value: int | None) -> int:
+    """100; for a tiny model 40 where one of a few labels is asked for, 80 for any other answer."""
+    if value is not None or tiny_notes(config.model_name) is None:
+        return 100 if value is None else value
+    env_class = spec(config.env)
+    simple = (
+        env_class.asks_for == "label" and not env_class.label_parts and env_class.turns == 1 and not env_class.drawn
+    )
+    return 40 if simple else 80
+
+
 def _balance(config: Any, value: Balance | None) -> Balance:
     """A tiny model that answers with labels sees them equally often: the most frequent one would take over at once."""
     if value is not None or config.curriculum != "none" or tiny_notes(config.model_name) is None:
@@ -52,7 +63,7 @@ class CLIConfig(RecipeConfig):
 
     groups_per_batch: int = suited("groups_per_batch", 32)
     group_size: int = 8
-    max_steps: int = suited("max_steps", 100)
+    max_steps: int = chz.field(default=None, munger=_max_steps)
     temperature: float = 1.0
     loss_fn: LossFnType = "importance_sampling"
     loss_fn_config: dict[str, Any] | None = None

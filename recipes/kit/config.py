@@ -24,7 +24,7 @@ def folder_or_name(config: Any, value: str | None) -> str | None:
 
 
 TINY_REPORT = "init_report.json"
-TINY: dict[str, Any] = {"lora_rank": 16, "learning_rate": 2e-3, "groups_per_batch": 16, "max_steps": 40}
+TINY: dict[str, Any] = {"lora_rank": 16, "learning_rate": 2e-3, "groups_per_batch": 16}
 """Options that suit models of `scisci-gym engine init-model`, where none are given."""
 
 

@@ -51,7 +51,7 @@ def test_an_id_belongs_to_one_class():
 
 
 def test_options_are_the_keywords_of_the_constructor():
-    assert spec("novelty-v0").option_names() == ("prompt", "references")
+    assert spec("novelty-v0").option_names() == ("prompt", "references", "facts")
     assert "control_rate" in spec("disruption-adversarial-v0").option_names()
 
 
