@@ -179,7 +179,7 @@ def check(
     ),
     engine: Engine = None,
 ) -> None:
-    """Check that an environment is fit to train on.
+    """Check that an environment is fit to train on and, with --learnable, that RL learns it.
 
     With --learnable a tiny policy, which knows how the environment is answered and no label, learns it by RL on a
     synthetic corpus whose best reachable reward is known. At least 90 % of the gap between the start and that reward
