@@ -149,7 +149,7 @@ def study(
             arms=chosen_arms(chosen, arms.split(",")) if arms else chosen,
             env=env,
             env_options=env_options if env_options is not None else "" if is_known_model(model) else "prompt=short",
-            seeds=tuple(int(seed) for seed in seeds.split(",")),
+            seeds=_seeds(seeds),
             split=split,
             flip_examples=flip_examples,
             validation_examples=validation_examples,
@@ -206,7 +206,7 @@ def check(
 
     def act() -> None:
         console = Console(highlight=False)
-        settings = LearnableSettings(tuple(int(seed) for seed in seeds.split(",")), papers)
+        settings = LearnableSettings(_seeds(seeds), papers)
         certificate = certify(spec(env_id).env_id, out, settings, console, engine)
         for found in certificate["checks"]:
             mark = "[green]✓[/green]" if found["status"] == "pass" else "[red]✗[/red]"
@@ -224,3 +224,11 @@ def check(
             raise typer.Exit(1)
 
     stop_on_bad_input(act)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    """Different whole numbers of at least 0 with commas between; anything else is a `ValueError` with the remedy."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts) or len({int(part) for part in parts}) < len(parts):
+        raise ValueError(f"--seeds wants different whole numbers with commas between, such as 301,302; got {text!r}")
+    return tuple(int(part) for part in parts)
