@@ -1,0 +1,58 @@
+"""A tiny model for any environment: what it reads, and the options that suit it without being given."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from scisci_gym.envs.registry import spec, specs
+from scisci_gym.recipes.kit import tiny_model
+from scisci_gym.recipes.kit.config import tiny_notes
+from scisci_gym.recipes.rl import CLIConfig
+
+
+def config(model: str | Path, **options: object) -> CLIConfig:
+    return CLIConfig(dataset="data", log_path="run", model_name=str(model), **options)  # pyright: ignore
+
+
+def test_options_that_are_not_given_suit_the_tiny_model(model: Path) -> None:
+    notes = tiny_notes(str(model))
+    assert notes is not None
+    cfg = config(model)
+    assert (cfg.learning_rate, cfg.lora_rank, cfg.groups_per_batch, cfg.max_steps) == (2e-3, 16, 16, 40)
+    assert (cfg.env_options, cfg.balance_labels, cfg.num_substeps) == ("prompt=short", "equal", 2)
+    assert cfg.max_tokens == notes["longest_answer"] + 2 < 20
+    # More is asked of it, and it was not made for that.
+    other = config(model, env="impact-v0")
+    assert (other.max_steps, other.max_tokens) == (80, 1024)
+
+
+def test_options_that_are_given_stay_as_they_are(model: Path) -> None:
+    given = {"learning_rate": 0.1, "max_steps": 3, "env_options": "", "balance_labels": "off", "max_tokens": 7}
+    cfg = config(model, **given)
+    assert {name: getattr(cfg, name) for name in given} == given
+
+
+def test_other_models_keep_the_defaults_of_the_recipe() -> None:
+    cfg = config("Qwen/Qwen3-8B")
+    assert (cfg.learning_rate, cfg.lora_rank, cfg.groups_per_batch, cfg.max_steps) == (None, 32, 32, 100)
+    assert (cfg.env_options, cfg.balance_labels, cfg.num_substeps, cfg.max_tokens) == ("", "off", 1, 1024)
+
+
+@pytest.mark.parametrize("env_class", specs(), ids=lambda env_class: env_class.env_id)
+def test_its_documents_are_episodes_up_to_the_last_answer(env_class: type, dataset: Path) -> None:
+    papers = tiny_model.unlabelled_papers(tiny_model.works_of(dataset), 2005, seed=1)[:200]
+    example = env_class.examples(papers)[0]
+    conversation = tiny_model._conversation(env_class(*example, prompt="short"), random.Random(1))
+    assert [message["role"] for message in conversation] == ["user", "assistant", "user"][: 2 * env_class.turns - 1]
+    assert example[0].title in conversation[0]["content"]
+
+
+def test_the_outcomes_of_its_papers_are_made_up(dataset: Path) -> None:
+    works = tiny_model.works_of(dataset)
+    one, other = (tiny_model.unlabelled_papers(works, 2005, seed) for seed in (1, 2))
+    labels = {paper.openalex_id: paper.disruption_label for paper in one}
+    agree = sum(labels.get(paper.openalex_id) == paper.disruption_label for paper in other) / len(other)
+    assert agree == pytest.approx(1 / 3, abs=0.05), "a label that the corpus knows would be the same twice"
+    assert all(paper.publication_year <= 2005 for paper in one)
+    assert spec("novelty-v0").examples(one)
