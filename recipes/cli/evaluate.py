@@ -46,7 +46,7 @@ def evaluate(
     ] = None,
     split: Annotated[str, typer.Option(help="Split to score on: test, validation or train.")] = "test",
     max_examples: Annotated[
-        int | None, typer.Option(min=1, help="Largest number of examples of each environment; default: all.")
+        int | None, typer.Option(min=1, help="Largest number of examples of each environment, spread over time.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling, of random baselines, and of the bootstrap.")] = 0,
     label_probabilities: Annotated[
