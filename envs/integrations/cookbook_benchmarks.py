@@ -76,6 +76,7 @@ class SciSciBenchmark(BenchmarkBuilder):
         self.env_id, self.dataset, self.split = env_id, dataset, split
         self.name = name or benchmark_name(env_id)
         self.options = options or {}
+        self._floor = spec(env_id).reward_range[0]
 
     def folder(self) -> str:
         """The dataset: the one that was named, or that of the environment variable.
@@ -118,7 +119,10 @@ class SciSciBenchmark(BenchmarkBuilder):
             starts = [at * questions // wanted * size for at in range(wanted)]
             examples = [example for start in starts for example in examples[start : start + size]]
         trained = env_class.training_options(lambda: load_papers(folder, "train"))
-        return [make(self.env_id, *example, **{**trained, **self.options}) for example in examples]
+        envs = [make(self.env_id, *example, **{**trained, **self.options}) for example in examples]
+        # That of the environments, which may depend on the prior of the dataset.
+        self._floor = envs[0].reward_range[0]
+        return envs
 
     def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:
         from ..training.groups import token_env
@@ -130,7 +134,7 @@ class SciSciBenchmark(BenchmarkBuilder):
         result = super().aggregate(rewards, metrics_list)
         env_class = spec(self.env_id)
         # An episode that was cut off has no metrics: it counts as the worst, it is not left out of the average.
-        missing = {"env_reward": env_class.reward_range[0], **env_class.ungraded}
+        missing = {"env_reward": self._floor, **env_class.ungraded}
         for name in sorted({name for metrics in metrics_list for name in metrics} | set(missing)):
             # Other metrics are about the episodes that have them, such as `challenge_truth/correct`.
             default = missing.get(name, 0.0 if name in EARLY_END_METRICS else None)
