@@ -6,6 +6,7 @@ cookbook as soon as somebody imports these, in milliseconds; if that fails it wa
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from .after_import import after_import
@@ -29,6 +30,8 @@ _FOLDERS = ("datasets", "envs", "evaluation", "rewards")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("scisci-gym")
     if name in _FOLDERS:
         return import_module(f"{__name__}.{name}")
     if name not in _HOMES:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -160,8 +161,18 @@ app = lazy_group(COMMANDS, no_args_is_help=True, pretty_exceptions_show_locals=F
 engine = lazy_group(ENGINE_COMMANDS, no_args_is_help=True, help=COMMANDS["engine"].about)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"scisci-gym {version('scisci-gym')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _about() -> None:
+def _about(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Reinforcement-learning environments that ask a language model to judge science."""
 
 

@@ -91,3 +91,17 @@ def test_a_wrong_command_line_is_answered_in_one_line(words: str, cause: str, re
     assert done.output.count("\n") == 1
     assert cause in done.output
     assert remedy in done.output
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    """As an attribute, of the command, and of `python -m scisci_gym`."""
+    import tomllib
+
+    import scisci_gym
+
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert scisci_gym.__version__ == stated
+    shown = subprocess.run(
+        [sys.executable, "-m", "scisci_gym", "--version"], capture_output=True, text=True, check=True, cwd=ROOT / "docs"
+    )
+    assert shown.stdout == f"scisci-gym {stated}\n"
