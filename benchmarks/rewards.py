@@ -23,8 +23,6 @@ from scisci_gym.envs.kit.episodes import play_episode
 from scisci_gym.envs.opponents.reader import ReaderReasons
 from scisci_gym.rewards import passages_of
 
-FIRST_RIGHT = 0.6
-"""Probability that a policy's first answer to a question is right, whatever the text says."""
 SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 
 Quoter = Callable[[AdversarialEnv, random.Random], Sequence[str]]
@@ -101,11 +99,11 @@ def quoting_table(dataset: str, env_id: str, count: int) -> None:
 class Challenged:
     """A policy whose first answers are right with a given probability; `revise` decides on the second."""
 
-    def __init__(self, env: AdversarialEnv, rng: random.Random, revise: str):
+    def __init__(self, env: AdversarialEnv, rng: random.Random, revise: str, first_right: float):
         self.env, self.rng, self.revise = env, rng, revise
         parts = zip(env.label_parts or (env.labels,), env.question_env.split_label(env.gold_label), strict=True)
         self.believed = [
-            truth if rng.random() < FIRST_RIGHT else self.other(answers, truth) for answers, truth in parts
+            truth if rng.random() < first_right else self.other(answers, truth) for answers, truth in parts
         ]
 
     def other(self, answers: Sequence[str], *but: str) -> str:
@@ -140,17 +138,20 @@ REVISIONS = (
 )
 
 
-def challenge_table(dataset: str, env_id: str, draws: int) -> None:
+def challenge_table(dataset: str, env_id: str, draws: int, first_right: float) -> None:
     examples = spec(env_id).examples(load_papers(dataset, "test"))
-    print(f"\nMean reward over {len(examples)} papers, {draws} draws each, {env_id}, challenger=reader\n")
+    print(f"\nMean reward over {len(examples)} papers, {draws} draws each, {env_id}, challenger=reader,")
+    print(f"first answers to a question right with probability {first_right:g}\n")
     print("| the policy | mean reward | right in the end | standard error of the reward |\n|---|---|---|---|")
     for revise in REVISIONS:
-        rng, rewards, right = random.Random(0), [], []
+        rewards, right = [], []
         for draw in range(draws):
             for example in examples:
                 env = make(env_id, *example, challenger=f"reader:{dataset}", seed=draw)
                 assert isinstance(env, AdversarialEnv)
-                episode = asyncio.run(play_episode(env, Challenged(env, rng, revise)))
+                # The same first beliefs for every policy.
+                rng = random.Random(f"{draw} {env.example_id}")
+                episode = asyncio.run(play_episode(env, Challenged(env, rng, revise, first_right)))
                 rewards.append(episode.reward)
                 right.append(episode.result.metrics["correct"])
         error = statistics.stdev(rewards) / len(rewards) ** 0.5
@@ -163,11 +164,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset")
     parser.add_argument("--env", default="disruption-adversarial-v0")
-    parser.add_argument("--papers", type=int, default=200, help="for the table of quotes")
+    parser.add_argument("--papers", type=int, default=200, help="for the table of quotes; 0 leaves it out")
     parser.add_argument("--draws", type=int, default=3, help="for the table of challenges")
+    parser.add_argument("--first-right", type=float, default=0.6, help="probability that a first answer is right")
     arguments = parser.parse_args()
-    quoting_table(arguments.dataset, arguments.env, arguments.papers)
-    challenge_table(arguments.dataset, arguments.env, arguments.draws)
+    if arguments.papers:
+        quoting_table(arguments.dataset, arguments.env, arguments.papers)
+    challenge_table(arguments.dataset, arguments.env, arguments.draws, arguments.first_right)
 
 
 if __name__ == "__main__":
