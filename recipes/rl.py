@@ -38,23 +38,25 @@ def _substeps(config: Any, value: int | None) -> int:
     return math.gcd(2, config.groups_per_batch)
 
 
+def _one_label(config: Any) -> bool:
+    """Whether an answer is one of a few labels, and the first answer the last."""
+    env_class = spec(config.env)
+    return env_class.asks_for == "label" and not env_class.label_parts and env_class.turns == 1
+
+
 def _max_steps(config: Any, value: int | None) -> int:
-    """100; for a tiny model 40 where one of a few labels is asked for, 80 for any other answer."""
+    """100; for a tiny model 40 where one label about one paper is asked for, 80 for any other answer."""
     if value is not None or tiny_notes(config.model_name) is None:
         return 100 if value is None else value
-    env_class = spec(config.env)
-    simple = (
-        env_class.asks_for == "label" and not env_class.label_parts and env_class.turns == 1 and not env_class.drawn
-    )
-    return 40 if simple else 80
+    return 40 if _one_label(config) and not spec(config.env).drawn else 80
 
 
 def _kl_penalty(config: Any, value: float | None) -> float:
-    """0; 0.1 for a tiny model that answers with a number. Without it, the best single number takes over in four steps
-    and no other is tried again (`cd-forecast-v1` on a synthetic corpus)."""
+    """0; 0.1 for a tiny model whose answer is more than one label. Without it, a part of the answer that is the same
+    for all papers takes over, and no other is tried again: the best single number of `cd-forecast-v1` in four steps."""
     if value is not None or tiny_notes(config.model_name) is None:
         return value or 0.0
-    return 0.1 if spec(config.env).asks_for == "number" else 0.0
+    return 0.0 if _one_label(config) else 0.1
 
 
 def _balance(config: Any, value: Balance | None) -> Balance:
