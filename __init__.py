@@ -50,7 +50,7 @@ def _register_with_gymnasium() -> None:
 
 
 after_import("gymnasium", _register_with_gymnasium)
-# That module enters its benchmarks at its end.
+# Importing `cookbook_benchmarks` registers the benchmarks.
 after_import(
     "tinker_cookbook.eval.benchmarks", lambda: import_module(f"{__name__}.envs.integrations.cookbook_benchmarks")
 )

@@ -76,7 +76,7 @@ def is_unfinished(path: Path) -> bool:
 def remove_unfinished(folder: Path) -> None:
     """Remove what `aside` has left in `folder` (not below it) when its process was killed.
 
-    What a process of this machine that lives, or one of another machine, is writing stays.
+    Files of living processes, and of processes on other machines, stay.
     """
     for path in folder.glob(".*.part"):
         match = _UNFINISHED.fullmatch(path.name)
@@ -143,7 +143,7 @@ def drop_torn_lines(path: str | Path, keep: Callable[[Any], bool] = lambda value
 
 
 # POSIX record locks (`lockf`) belong to a process: the system lets go of them when it dies, and a forked worker that
-# outlives it does not hold them, as it would those of `flock`. Threads of one process they do not keep apart.
+# outlives it does not hold them, as it would those of `flock`. They do not keep threads of one process apart.
 _THREADS = threading.Lock()
 
 

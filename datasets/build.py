@@ -1,4 +1,4 @@
-"""From works to a dataset on disk: citation graph, labels, papers, splits by time. Every source takes this way."""
+"""From works to a dataset on disk: citation graph, labels, papers, splits by time, for every source of works."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class BuildOptions:
     cutoff: date | None = None
     """A model's knowledge cutoff: the test set is also written in two parts, published before it and since."""
     seed: int = 0
-    """Of the thinning and of the null networks behind the novelty scores."""
+    """Seed of the thinning and of the null networks behind the novelty scores."""
     focal: frozenset[int] | None = None
     """Ids of the works whose neighbourhood was collected; no other can carry a label. None: all."""
     cut_short: frozenset[int] = frozenset()
@@ -182,7 +182,8 @@ def write_dataset(
 ) -> dict[str, Any]:
     """Write papers, graph and card to `out`, over an earlier dataset; the card, which comes last, is returned.
 
-    Whenever this is cut off, `out` holds the earlier dataset whole, or this one, or none and a note for the next build.
+    If this is cut off, `out` holds the complete earlier dataset, the complete new one, or none and a note for the next
+    build.
 
     Raises
     ------
@@ -293,6 +294,6 @@ def _reference_titles(works: WorksTable, graph: CitationGraph, nodes: np.ndarray
     return [tuple(islice(earlier_titles(*pair), most)) for pair in zip(nodes.tolist(), lists, strict=True)]
 
 
-def known(value: float) -> float | None:
+def none_for_nan(value: float) -> float | None:
     """A number for a `Paper`: None for NaN."""
     return None if value != value else float(value)

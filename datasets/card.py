@@ -53,7 +53,7 @@ REASONS = {
 
 
 def write_card(out: Path, card: dict[str, Any]) -> None:
-    """Write `README.md` and, last, `card.json` into a dataset folder: one that has it is whole."""
+    """Write `README.md` and, last, `card.json` into a dataset folder: a folder with a `card.json` is complete."""
     write_text_atomically(out / "README.md", card_text(card))
     write_text_atomically(out / "card.json", json.dumps(card, indent=2) + "\n")
 

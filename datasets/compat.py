@@ -17,7 +17,7 @@ NO_PLACE_FOR_CACHE = "cannot cache function"
 def _prefetch(context, array, index):
     """In a kernel: start to read ``array[index]`` into the processor's cache, without waiting for it.
 
-    A hint only. An index outside the array does no harm.
+    It is only a hint to the processor: an index outside the array does no harm.
     """
 
     def generate(context, builder, signature, arguments):

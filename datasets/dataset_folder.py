@@ -1,8 +1,8 @@
-"""The folder of a dataset: whose files are in it, and how one dataset takes another's place there.
+"""The folder of a dataset: which files in it belong to the dataset, and how a new dataset replaces an earlier one.
 
-A build deletes and overwrites only what an earlier build has written: the files that `card.json` lists, or, where a
-build was cut off, which `UNFINISHED` says, every file with a name that a dataset uses. Whatever else stands in a place
-that a dataset needs is refused by name.
+A build deletes and overwrites only what an earlier build has written: the files that `card.json` lists or, where the
+file `UNFINISHED` shows that a build was cut off, every file with a name that a dataset uses. If another file has a name
+that the dataset needs, the build names it and stops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .atomic_files import claimed, is_unfinished, remove_unfinished, write_text_
 from .errors import BadInput
 
 PLACES = ("README.md", "card.json", "published.parquet", "data", "graph", "source")
-"""What of a dataset's folder the dataset itself takes. (``works`` and ``pages`` mark their own files.)"""
+"""Names in a dataset's folder that belong to the dataset. (Files in ``works`` and ``pages`` carry their own marks.)"""
 NAMES = (
     *PLACES[:3], "data/*-00000-of-00001.parquet", "graph/graph.json", "graph/graph.lock", "graph/*.npy",
     "graph/papers.parquet", "source/works/manifest", "source/works/updated_date=*/part_0000.gz",
@@ -57,7 +57,7 @@ def refuse_overlap(out: Path, inputs: Iterable[Path]) -> None:
 
 
 def refuse_foreign(out: Path, mark: str, besides: Iterable[str] = ()) -> None:
-    """Raise `BadInput` if a folder holds something, but not the file `mark` that a command leaves in its own.
+    """Raise `BadInput` if a folder is not empty and lacks the file `mark`, which a command leaves in its own folders.
 
     Names in `besides` may be there before the mark is.
     """
@@ -65,7 +65,7 @@ def refuse_foreign(out: Path, mark: str, besides: Iterable[str] = ()) -> None:
         return
     for path in sorted(out.iterdir()):
         if path.name not in besides:
-            raise BadInput(f"{out} holds {path.name} and no {mark}: it is of something else; choose another folder")
+            raise BadInput(f"{out} holds {path.name} and no {mark}: it is not of this command; choose another folder")
 
 
 def set_aside(out: Path) -> Path:
@@ -107,7 +107,7 @@ def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
     remove_unfinished(out)
     for place in [out / name for name in PLACES if name not in keep]:
         if place.is_dir() and not place.is_symlink():
-            # The deepest first, so that a folder is empty when it is its turn.
+            # The deepest folders first, so that each is empty when it is removed.
             for folder in [*sorted((path for path in place.rglob("*") if path.is_dir()), reverse=True), place]:
                 remove_unfinished(folder)
                 with suppress(OSError):
@@ -115,13 +115,13 @@ def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
 
 
 def dataset_files(out: Path) -> list[str]:
-    """What is in the places of a dataset, with its card, for the card: paths below `out`, sorted."""
+    """Files of the dataset in `out`, which its card lists, the card included: paths below `out`, sorted."""
     files = {path.relative_to(out).as_posix() for path in _files(out) if not is_unfinished(path)}
     return sorted(files | {"README.md", "card.json"})
 
 
 def finish(out: Path) -> None:
-    """Say that the dataset of which the card was written last is whole."""
+    """Remove `UNFINISHED`: the dataset, whose card was written last, is complete."""
     (out / UNFINISHED).unlink(missing_ok=True)
 
 

@@ -5,7 +5,7 @@ Two titles are near-identical when, as sequences of lower-case words without acc
 - they are equal once spaces are left out as well, or
 - the longer has at least six words and they differ by one word: a word left out that carries no meaning of its own
   ("the", "of"), or a word replaced by one with the same first letter, at most two letters apart and at least four
-  letters long (a plural, a spelling, a slip), unless either word holds a digit or is a Roman numeral.
+  letters long (a plural, a variant spelling, a misprint), unless either word holds a digit or is a Roman numeral.
 
 So "Part I" and "Part II", or "in four dimensions" and "in five dimensions", are different papers. A copy of a copy
 belongs to the same group.

@@ -90,7 +90,7 @@ def is_hit(citation_percentile: Any) -> Any:
 
 
 def hit_label(citation_percentile: float) -> HitLabel:
-    """The name of what `is_hit` says.
+    """``hit`` where `is_hit` is true of a citation percentile, ``ordinary`` elsewhere.
 
     Examples
     --------

@@ -258,8 +258,8 @@ def _novelty_from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows:
     nodes = _nodes(graph, rows)
     years = np.unique(graph.years[nodes[nodes >= 0]])
     papers_of = [(int(year), np.flatnonzero(graph.years == year)) for year in years]
-    found = ((of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in papers_of)
-    result = Atypicality.of_years(graph.n_papers, found)
+    by_year = ((of, *atypicality_of_year(graph, venues, year, of, *drawn)) for year, of in papers_of)
+    result = Atypicality.of_years(graph.n_papers, by_year)
     scores = NoveltyScores.of(result, graph.years)
     given = scores.labels.astype(object)
     given[given == ""] = None
@@ -332,7 +332,7 @@ def _nodes(graph: CitationGraph, rows: list[Row]) -> np.ndarray:
 
 
 def _differences(pairs: Iterable[tuple[Row, Row]]) -> list[str]:
-    """For every row of the dataset, the values that come out otherwise when they are computed again."""
+    """Sentences about the values of rows that differ from those that were computed again."""
     return [
         f"{row['openalex_id']}: {name} comes out as {value}, the row says {row[name]}"
         for row, again in pairs

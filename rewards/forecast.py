@@ -22,14 +22,14 @@ def brier_reward(probabilities: Sequence[float], truth: int) -> float:
     Raises
     ------
     ValueError
-        If they are not probabilities. Parsing has to see to that before.
+        If they are not probabilities, which the parser of the answer has to check first.
 
     Examples
     --------
     >>> brier_reward([0.0, 1.0, 0.0], 1), brier_reward([0.0, 1.0, 0.0], 0), brier_reward([0.5, 0.5], 0)
     (1.0, -1.0, 0.5)
     """
-    # `not (... <= ...)` and not `... > ...`: so that NaN is refused as well.
+    # Written as `not (... <= ...)` and not as `... > ...`, so that NaN is refused as well.
     if not (min(probabilities) >= 0.0 and abs(math.fsum(probabilities) - 1.0) <= 1e-9):
         raise ValueError(f"probabilities must be in [0, 1] and sum to 1, got {list(probabilities)!r}")
     losses = [p * p for p in probabilities]
@@ -61,7 +61,7 @@ def brier_skill(probabilities: Sequence[float], truth: int, prior: Sequence[floa
     Raises
     ------
     ValueError
-        If either are not probabilities, or the prior is certain.
+        If either argument does not hold probabilities, or the prior is certain.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def brier_skill(probabilities: Sequence[float], truth: int, prior: Sequence[floa
     ----------
     Murphy (1973), "Hedging and skill scores for probability forecasts", Journal of Applied Meteorology 12.
     """
-    # Of 1 - BS, so that the ends of the range are met exactly.
+    # From `brier_reward`, which is 1 - BS, so that the ends of the range are met exactly.
     return 1.0 - (1.0 - brier_reward(probabilities, truth)) / _uncertainty(prior)
 
 

@@ -14,7 +14,7 @@ sentence point at nothing: whoever quotes the whole abstract has not said what d
 
 FULL_CREDIT = 3
 MAX_QUOTES = 6
-"""More than this is a shotgun and not evidence: no credit at all."""
+"""A text with more quotes has not chosen what decides, and earns no credit."""
 
 _OPEN, _CLOSE = b"<quote>", b"</quote>"
 _TOKEN = re.compile(r"[^\W_]+|[\W_]")  # a run of letters and digits, or one other character
@@ -126,20 +126,20 @@ def evidence_credit(text: str, sources: Sequence[str], evidence: Evidence) -> fl
         place = searched.free_place(searched.places_of_quote(passage), taken)
         if place is not None:
             taken.append(place)
-            said, *others = evidence([passage, *passages_of(sources, len(passage.split()))])
-            margin += said - math.fsum(others) / len(others)
+            own, *others = evidence([passage, *passages_of(sources, len(passage.split()))])
+            margin += own - math.fsum(others) / len(others)
     return MAX_REASONING * min(1.0, max(0.0, margin))
 
 
 def passages_of(sources: Sequence[str], size: int) -> list[str]:
     """The passages of `size` words in the sources, in order; of more than 200, every second, third, ... one."""
-    found = [(words, start) for words in map(str.split, sources) for start in range(len(words) - size + 1)]
-    step = max(1, -(-len(found) // _MOST_COMPARED))
-    return [" ".join(words[start : start + size]) for words, start in found[::step]]
+    spans = [(words, start) for words in map(str.split, sources) for start in range(len(words) - size + 1)]
+    step = max(1, -(-len(spans) // _MOST_COMPARED))
+    return [" ".join(words[start : start + size]) for words, start in spans[::step]]
 
 
 def _count(passages: Sequence[str], sources: _Sources) -> int:
-    """How many passages count; 0 if one of them is made up."""
+    """How many passages count; 0 if one of them occurs nowhere."""
     taken: list[_Place] = []
     seen: set[str] = set()
     for passage in passages:
@@ -154,7 +154,7 @@ def _count(passages: Sequence[str], sources: _Sources) -> int:
 
 
 def best_quotes(sources: Sequence[str]) -> list[str]:
-    """Passages that earn full credit: at most three, at least one as long as a source has a word in it.
+    """Passages that earn full credit: at most three, and at least one unless the sources have no words.
 
     Examples
     --------
@@ -218,8 +218,8 @@ class _Sources:
 
 
 def _mark(text: str) -> str:
-    """`text` with a border around every word and every other character. What is found in it with its own borders does
-    not begin or end inside of a word, so that no occurrence has to be looked at and passed over."""
+    """`text` with a border around every word and every other character: a marked passage found in a marked text begins
+    and ends where words do."""
     return _BORDER + _BORDER.join(_TOKEN.findall(text)) + _BORDER
 
 

@@ -89,7 +89,7 @@ def ending(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars, no table.")] = False,
 ) -> None:
-    """The options that say what becomes of the dataset."""
+    """The options that say where the dataset is written, whether it is uploaded, and what is printed."""
 
 
 def build_command(novelty: bool = True) -> Callable[[Callable[..., dict[str, Any] | None]], Callable[..., None]]:

@@ -1,4 +1,4 @@
-"""`scisci-gym data`: questions about a dataset that is there already."""
+"""`scisci-gym data`: checks of a dataset that has been built."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _about() -> None:
 @app.command()
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `scisci-gym build` wrote.")],
-    sample: Annotated[int, typer.Option(help="Papers whose label is computed again from the stored graph.")] = 200,
-    seed: Annotated[int, typer.Option(help="Which papers those are.")] = 0,
+    sample: Annotated[int, typer.Option(help="Papers whose counts are computed again by the definition.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed with which those papers are drawn.")] = 0,
 ) -> None:
-    """Compute hash, label counts and a sample of labels again; exit status 1, and what differs, if they do not hold."""
+    """Compute hash, counts and labels again; print what differs, and exit with status 1 if anything does."""
     checks = stop_on_bad_input(lambda: run_checks(folder, sample=sample, seed=seed))
     console = Console(soft_wrap=True, highlight=False)
     for check in checks:

@@ -1,8 +1,8 @@
 """The walk that every disruption measure makes: from a paper to the later papers that cite it or its references.
 
 Papers are renumbered by year, so that a window is one range of numbers, and the papers reached from a focal paper are
-marked in an array of stamps. At ten million papers nearly all of the time goes into waiting for memory; hence small
-stamps, hints where to look in long lists of citers, and the fetching ahead.
+marked in an array of stamps. At ten million papers nearly all of the time goes into waiting for memory. Hence the small
+stamps, the hints where to look in long lists of citers, and the prefetching.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def count(papers, walk, scratch, n):
         first, stop = ref_indptr[p], ref_indptr[p + 1]
         if stop - first > begins.size:
             begins = np.empty(2 * (stop - first), np.int64)
-        # Finding all the places first lets the processor wait for many memory reads slot once.
+        # Finding all the places first lets the processor wait for many memory reads at once.
         for e in range(first, stop):
             r = ref_indices[e]
             begins[e - first] = search(citers, cit_indptr[r], cit_indptr[r + 1], low, hint, r)

@@ -1,4 +1,4 @@
-"""How much of a CD index is the paper, and how much its reference count, its era, chance and missing data?
+"""How far a paper's CD index depends on its reference count, its era, chance and missing data.
 
 Parameters and errors that are not stated are those of `disruption_counts`. Results are float64 arrays (N,).
 """

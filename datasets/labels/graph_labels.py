@@ -39,7 +39,7 @@ class GraphLabels:
     reasons: Counter[str]
     """How many others there are, each under the first rule that it fails."""
     disruption: np.ndarray
-    """See `disruption_labels`, str (N,). Papers that are not eligible are held against the cuts of those that are."""
+    """See `disruption_labels`, str (N,). Papers that are not eligible are compared with the cuts of those that are."""
     percentiles: np.ndarray | None
     """See `citation_percentile`, float64 (N,); None without fields."""
     last_complete_year: int

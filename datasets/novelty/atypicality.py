@@ -19,7 +19,7 @@ from .venue_pairs import VenuePairs, YearSlots, checked_venues, venue_pairs, yea
 NULLS = ("shuffle", "switch")
 DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
 # The rows of a Hadamard matrix split eight groups of null networks into two halves so that any two groups are as often
-# in one half as apart; seven halves, and then what each leaves.
+# in one half as apart: seven halves, and then their complements.
 GROUPS = 8
 HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
 
@@ -37,7 +37,7 @@ class Atypicality(NamedTuple("_Columns", [("z10", np.ndarray), ("z_median", np.n
     n_left_out : int64 array (N,)
         Pairs of the paper without a z-score, because the null networks all have them equally often (sd 0).
     halves : float32 array (14, 2, N)
-        z10 and z_median from halves of the null networks only: 7 balanced halves, then the 7 that they leave. A half
+        z10 and z_median from halves of the null networks only: 7 balanced halves, then their 7 complements. A half
         differs from the whole by as much as the whole differs from infinitely many networks, in expectation. NaN where
         a half gives no score.
     """
@@ -57,11 +57,11 @@ class Atypicality(NamedTuple("_Columns", [("z10", np.ndarray), ("z_median", np.n
 
     @classmethod
     def of_years(cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Atypicality:
-        """The whole from the papers of every year and what `atypicality_of_year` found for them, in any order."""
+        """Combine the results of `atypicality_of_year`: ``(papers, z, n)`` for every year, in any order."""
         z, n = np.full((2, n_papers), np.nan), np.zeros((2, n_papers), np.int64)
         halves = np.full((len(HALVES), 2, n_papers), np.nan, np.float32)
-        for papers, found, counts in years:
-            z[:, papers], n[:, papers], halves[:, :, papers] = found[0], counts, found[1:]
+        for papers, scores, counts in years:
+            z[:, papers], n[:, papers], halves[:, :, papers] = scores[0], counts, scores[1:]
         return cls(z[0], z[1], n[0], n[1], halves)
 
 

@@ -19,7 +19,7 @@ from .venue_pairs import VenuePairs, YearSlots, sort_and_bucket, sorted_slots
 class NullSums:
     """How often each observed pair occurs in null networks, summed over groups of consecutive networks.
 
-    Integers, taken from the first network's counts so that they stay small: an sd of 0 is exactly 0.
+    Sums are of differences from the first network, which are small integers, so that an sd of 0 is exactly 0.
     """
 
     first: np.ndarray

@@ -31,7 +31,7 @@ def gzip_blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
             given += len(block)
             yield block
     except DAMAGED_ARCHIVE:
-        # The reader swallowed what it had decompressed of the last block. Once more, in small steps, for that.
+        # The reader discards what it has decompressed of a damaged block; a second pass in small steps yields that too.
         stream.seek(0)
         for block in _careful_blocks(stream):
             if rest := block[given:]:

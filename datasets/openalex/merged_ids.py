@@ -40,7 +40,7 @@ class RetiredIds:
             while at in pairs and at not in seen:
                 seen.add(at)
                 at = pairs[at]
-            # A circle has no survivor.
+            # Of works that are merged in a circle, none remains.
             final[start] = -1 if at in seen or at == DELETED_WORK else at
         ids = np.array(sorted(final), np.int64)
         return cls(ids, np.array([final[number] for number in ids.tolist()], np.int64))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow.compute import MatchSubstringOptions, call_function
 
 from ..atomic_files import scratch_folder
-from ..build import BuildOptions, choose_papers, cuts_fact, known, write_dataset
+from ..build import BuildOptions, choose_papers, cuts_fact, none_for_nan, write_dataset
 from ..dataset_folder import dataset_folder
 from ..errors import BadInput
 from ..labels.eligibility import LabelRules, first_failures, number_checks
@@ -164,7 +164,7 @@ class _Rows:
 
 
 def _narrow_columns(source: _Rows, window: int, progress: bool) -> dict[str, np.ndarray]:
-    """What is decided by, one array (N,) for all records; four bool arrays are named by the reason against a record."""
+    """The narrow columns of all records, arrays (N,); four bool arrays have the name of a reason to drop a record."""
     citations = next((name for name in (f"C{window}", "citation_count") if name in source.names), "citation_count")
     names = (*REQUIRED, "Atyp_10pct_Z", "Atyp_Median_Z", "reference_count", citations, "language", TEXTS[2])
     parts = []
@@ -250,8 +250,8 @@ def _papers(
                     publication_year=int(scores.year[row]),
                     cited_by_count=count(work["citation_count"]),
                     cd_index=float(scores.disruption[row]),
-                    novelty_score=known(novelty[row]),
-                    conventionality_score=known(conventionality[row]),
+                    novelty_score=none_for_nan(novelty[row]),
+                    conventionality_score=none_for_nan(conventionality[row]),
                     disruption_label=str(labels[rank]),  # pyright: ignore[reportArgumentType]
                     primary_field=fields[rank],
                     label_scheme=options.rules.scheme,  # pyright: ignore[reportArgumentType]

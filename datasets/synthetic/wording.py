@@ -1,4 +1,4 @@
-"""The words of the synthetic corpus. Cue words are ordinary nouns: a model that knows English gains nothing by it."""
+"""The words of the synthetic corpus. Cue words are ordinary nouns: knowing English is of no use for them."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def collect(
 
 
 def floored(share: float, digits: int = 6) -> float:
-    """A share, rounded down: only all of it is 1."""
+    """A share rounded down, so that nothing but a complete one is 1."""
     return math.floor(share * 10**digits) / 10**digits
 
 

@@ -19,7 +19,7 @@ AGAIN = "run the same build command again to fetch what is missing"
 
 
 def collection_differences(folder: Path, source: dict[str, Any], graph: CitationGraph, papers: list[dict]) -> list[str]:
-    """What a dataset says of its collection and the stored pages do not give, in sentences; empty if all holds.
+    """Sentences about where a dataset's collection differs from what the stored pages give; empty if it does not.
 
     `folder` is the dataset, with its pages in ``pages`` below it, and `source` that of its card. The neighbourhood of
     each of the labelled `papers` must be whole, its title and abstract those of its page. The works and citations of
