@@ -241,7 +241,7 @@ class CitationGraph:
         return digraph
 
     def save(self, directory: str | Path) -> None:
-        """Write the graph to a folder, one ``.npy`` file an array and ``graph.json``.
+        """Write the graph to a folder, one ``.npy`` file per array and ``graph.json``.
 
         A graph that is there stays whole until the new one is, and stays so for the processes that have mapped it.
         Raises `FolderInUse` while another process is writing a graph there.

@@ -34,14 +34,14 @@ def build_graph(
     """Build and save a graph from parquet files of papers and of citations, larger than memory if need be.
 
     Papers are numbered by year, then in the order of the files, which makes windows of years contiguous. Memory use is
-    about 60 bytes a paper plus `memory`; citations stay on disk, read once for every `memory` bytes of the result.
+    about 60 bytes per paper plus `memory`; citations stay on disk, read once for every `memory` bytes of the result.
 
     Parameters
     ----------
     papers, citations : path, folder, or list of paths
         Parquet. Ids of papers may be integers or strings, of the same type in both.
     directory : path
-        The graph goes here, as `CitationGraph.save` would write it. It takes 16 bytes a citation while it is built,
+        The graph goes here, as `CitationGraph.save` would write it. It takes 16 bytes per citation while it is built,
         8 after.
     columns : (str, str, str, str)
         Names of the columns: id and year of `papers`, citing and cited of `citations`.

@@ -41,9 +41,9 @@ class PublishedScores:
         place = positions_of(self.paper, eligible)
         first = np.zeros(self.paper.size, bool)
         first[np.unique(self.paper, return_index=True)[1]] = True
-        known = first & (place >= 0)
+        kept = first & (place >= 0)
         codes = pa.array(list(fields), pa.string()).dictionary_encode()
-        field = pa.DictionaryArray.from_arrays(pa.array(codes.indices.to_numpy()[place], mask=~known), codes.dictionary)
+        field = pa.DictionaryArray.from_arrays(pa.array(codes.indices.to_numpy()[place], mask=~kept), codes.dictionary)
         pq.write_table(pa.table({**vars(self), "field": field}), folder / FILE, compression="zstd")
 
     @classmethod

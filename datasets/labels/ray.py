@@ -37,7 +37,7 @@ def _ray() -> ModuleType:
 def ray_disruption_counts(
     directory: str | Path, window: int | None = 5, *, chunk: int = 64 * CHUNK
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`disruption_counts` of a saved graph, on Ray, with the same result to the last bit, `chunk` papers a task.
+    """`disruption_counts` of a saved graph, on Ray, with the same result to the last bit, `chunk` papers per task.
 
     Every worker must see the folder. Raises `ImportError` without Ray.
     """
@@ -55,7 +55,7 @@ def ray_disruption_counts(
 def ray_atypicality(
     directory: str | Path, venues: npt.ArrayLike, *, null: str = "shuffle", samples: int | None = None, seed: int = 0
 ) -> Atypicality:
-    """`atypicality` of a saved graph, on Ray, one task a citing year, with the same result to the last bit."""
+    """`atypicality` of a saved graph, on Ray, one task per citing year, with the same result to the last bit."""
     graph = CitationGraph.load(directory)
     array, samples, years = checked_request(graph, venues, null, samples, seed)
     path, shared = str(Path(directory).resolve()), _ray().put(array)

@@ -40,7 +40,7 @@ def label_table(
     engine: str = "local",
     report: Callable[[str, float], object] = lambda step, seconds: None,
 ) -> pa.Table:
-    """Labels of every paper of a saved graph, one row a paper in the graph's order.
+    """Labels of every paper of a saved graph, one row per paper in the graph's order.
 
     Parameters
     ----------

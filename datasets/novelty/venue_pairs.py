@@ -83,8 +83,8 @@ def checked_venues(graph: CitationGraph, venues: npt.ArrayLike) -> np.ndarray:
     if array.size and array.min() < -1:
         first = int(np.argmax(array < -1))
         raise ValueError(f"venues[{first}] is {array[first]}; venues are numbered from 0, and -1 means unknown")
-    known, codes = np.unique(array, return_inverse=True)
-    return codes.astype(np.int64) - int(known[:1].tolist() == [-1])
+    numbers, codes = np.unique(array, return_inverse=True)
+    return codes.astype(np.int64) - int(numbers[:1].tolist() == [-1])
 
 
 def year_slots(graph: CitationGraph, venues: np.ndarray, papers: np.ndarray) -> YearSlots:
@@ -102,9 +102,9 @@ def year_slots(graph: CitationGraph, venues: np.ndarray, papers: np.ndarray) -> 
     np.cumsum(indptr, out=indptr)
     cited = np.empty(indptr[-1], np.int32)
     _fill_slots(papers, graph.ref_indptr, graph.ref_indices, graph.years, venues, indptr, cited)
-    known, venue = np.unique(venues[cited], return_inverse=True)
+    cited_venues, venue = np.unique(venues[cited], return_inverse=True)
     cells, cell = np.unique(graph.years[cited], return_inverse=True)
-    return YearSlots(papers, indptr, cited, venue.astype(np.int32), cell.astype(np.int32), known, cells)
+    return YearSlots(papers, indptr, cited, venue.astype(np.int32), cell.astype(np.int32), cited_venues, cells)
 
 
 def venue_pairs(slots: YearSlots) -> VenuePairs:

@@ -36,12 +36,12 @@ class RetiredIds:
         """
         final = {}
         for start in pairs:
-            seen, at = {start}, pairs[start]
-            while at in pairs and at not in seen:
-                seen.add(at)
-                at = pairs[at]
+            seen, target = {start}, pairs[start]
+            while target in pairs and target not in seen:
+                seen.add(target)
+                target = pairs[target]
             # Of works that are merged in a circle, none remains.
-            final[start] = -1 if at in seen or at == DELETED_WORK else at
+            final[start] = -1 if target in seen or target == DELETED_WORK else target
         ids = np.array(sorted(final), np.int64)
         return cls(ids, np.array([final[number] for number in ids.tolist()], np.int64))
 

@@ -136,8 +136,8 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _fingerprint(part: Part, skip_bad: bool) -> dict[str, Any]:
     """What a shard was made from: another file under the same name is noticed."""
-    found = {"format": FORMAT, "part": part.name, "bytes": part.size, "modified_ns": part.path.stat().st_mtime_ns}
-    return {**found, "records_in_manifest": part.records, "skip_bad": skip_bad}
+    fingerprint = {"format": FORMAT, "part": part.name, "bytes": part.size, "modified_ns": part.path.stat().st_mtime_ns}
+    return {**fingerprint, "records_in_manifest": part.records, "skip_bad": skip_bad}
 
 
 def _is_done(part: Part, shard: Path, skip_bad: bool) -> bool:

@@ -71,12 +71,12 @@ def parts_of(folder: Path, *, skip_bad: bool = False, dropped: Counter[str] | No
         No folder, no works in it, a part missing, or a part of another size than the manifest says.
     """
     folder = works_folder(folder)
-    found = {path for name in NAMES for path in folder.rglob(name) if path.is_file() and path.name != "manifest.json"}
-    if not found:
+    paths = {path for name in NAMES for path in folder.rglob(name) if path.is_file() and path.name != "manifest.json"}
+    if not paths:
         raise BadInput(f"no works in {folder}: looked for {', '.join(NAMES)} below it")
     listed = _manifest(folder)
     parts = []
-    for path in sorted(found):
+    for path in sorted(paths):
         name, size = path.relative_to(folder).as_posix(), path.stat().st_size
         length, records = listed.pop(name, (None, None))
         if length is not None and length != size and not skip_bad:

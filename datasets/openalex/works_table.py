@@ -131,29 +131,29 @@ class WorksTable:
         """The works at `positions`, in that order, read from where they lie."""
         order = np.argsort(positions, kind="stable")
         columns = columns or WORKS_SCHEMA.names
-        found = []
+        tables = []
         for index, local in _by_piece(positions[order], self._lengths()):
             rows = self.kept[index]
-            found.append(_take(self.pieces[index], local if rows is None else rows[local], columns))
-        if not found:
+            tables.append(_take(self.pieces[index], local if rows is None else rows[local], columns))
+        if not tables:
             return pa.schema([WORKS_SCHEMA.field(name) for name in columns]).empty_table()
         back = np.empty(order.size, np.int64)
         back[order] = np.arange(order.size)
-        return pa.concat_tables(found).take(pa.array(back))
+        return pa.concat_tables(tables).take(pa.array(back))
 
     def to_table(self) -> pa.Table:
         """Everything in memory, merges in the references carried out."""
         table = pa.concat_tables(self.scan(WORKS_SCHEMA.names)) if self.pieces else WORKS_SCHEMA.empty_table()
         if self.retired is None:
             return table
-        at = WORKS_SCHEMA.get_field_index("referenced_works")
+        column = WORKS_SCHEMA.get_field_index("referenced_works")
         lists = []
         for lengths, cited in self.references():
             alive = cited >= 0
             owner = np.repeat(np.arange(lengths.size), lengths)[alive]
             offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=lengths.size))])
             lists.append(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(cited[alive])))
-        return table.set_column(at, WORKS_SCHEMA.field(at), pa.chunked_array(lists))
+        return table.set_column(column, WORKS_SCHEMA.field(column), pa.chunked_array(lists))
 
 
 def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
@@ -169,11 +169,11 @@ def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
     for lengths, cited_ids in works.references():
         papers = np.repeat(np.arange(first, first + lengths.size, dtype=np.int32), lengths)
         first += lengths.size
-        found = positions_of(cited_ids, works.work_id, order).astype(np.int32)
-        later = (found >= 0) & (works.year[found] > works.year[papers])
+        rows = positions_of(cited_ids, works.work_id, order).astype(np.int32)
+        later = (rows >= 0) & (works.year[rows] > works.year[papers])
         left_out += int(later.sum())
         citing.append(papers[~later])
-        cited.append(found[~later])
+        cited.append(rows[~later])
     graph = CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, works.work_id)
     report = replace(graph.report, edges=graph.report.edges + left_out, left_out=left_out)
     return replace(graph, report=report)
@@ -203,7 +203,7 @@ def _take(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> pa.Ta
         return piece.select(columns).take(pa.array(rows))
     shard = pq.ParquetFile(piece)
     lengths = [shard.metadata.row_group(group).num_rows for group in range(shard.num_row_groups)]
-    found = [shard.schema_arrow.empty_table().select(columns)]
+    tables = [shard.schema_arrow.empty_table().select(columns)]
     for group, local in _by_piece(rows, lengths):
-        found.append(shard.read_row_group(group, columns=columns).take(pa.array(local)))
-    return pa.concat_tables(found)
+        tables.append(shard.read_row_group(group, columns=columns).take(pa.array(local)))
+    return pa.concat_tables(tables)

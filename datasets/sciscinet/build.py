@@ -52,7 +52,7 @@ def build_sciscinet(
     Parameters
     ----------
     file : Path
-        Parquet with one row a paper: ``paperid``, ``year``, ``disruption``, ``title`` and, where there, ``doi``,
+        Parquet with one row per paper: ``paperid``, ``year``, ``disruption``, ``title`` and, where there, ``doi``,
         ``reference_count``, ``citation_count``, ``C5``, ``C10``, ``Atyp_Median_Z``, ``Atyp_10pct_Z``,
         ``abstract_inverted_index``, ``language``.
     out : Path
@@ -275,8 +275,8 @@ def _fields(links: Path | None, level: int, papers: np.ndarray) -> list[str]:
         has_level |= len(batch) > 0
         positions = positions_of(_ids(batch["paperid"]), papers, order)
         linked = np.flatnonzero(positions >= 0)
-        found = batch["display_name"].take(pa.array(linked)).to_pylist()
-        for position, name in zip(positions[linked].tolist(), map(text, found), strict=True):
+        given = batch["display_name"].take(pa.array(linked)).to_pylist()
+        for position, name in zip(positions[linked].tolist(), map(text, given), strict=True):
             if name and (not names[position] or name < names[position]):
                 names[position] = name
     if not has_level:
@@ -298,8 +298,8 @@ def _numbers(values: pa.Array, missing: float) -> np.ndarray:
 
 
 def _matches(texts: pa.Array, pattern: str) -> np.ndarray:
-    found = call_function("match_substring_regex", [texts], MatchSubstringOptions(pattern))
-    return found.to_numpy(zero_copy_only=False)
+    matches = call_function("match_substring_regex", [texts], MatchSubstringOptions(pattern))
+    return matches.to_numpy(zero_copy_only=False)
 
 
 def _abstracts(batch: pa.RecordBatch) -> list[str]:

@@ -113,8 +113,8 @@ def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str
     citing = np.repeat(np.arange(len(years)), [len(cited) for cited in references])
     graph = CitationGraph.from_edges(citing, np.array([c for cited in references for c in cited]), years)
     field_of = rng.integers(len(FIELDS), size=len(years))
-    found = graph_labels(graph, rules, field_of)
-    labels: dict[str, Sequence[str]] = {"disruption": found.disruption.tolist()}
+    graph_scores = graph_labels(graph, rules, field_of)
+    labels: dict[str, Sequence[str]] = {"disruption": graph_scores.disruption.tolist()}
     venues = None
     if "novelty" in corpus.tells:
         venues = np.random.default_rng([corpus.seed, 2]).integers(VENUES, size=len(years))
@@ -122,9 +122,9 @@ def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str
         assert novelty is not None
         labels["novelty"] = novelty[0].labels.tolist()
     if "hit" in corpus.tells:
-        assert found.percentiles is not None
-        known = ~np.isnan(found.percentiles)
-        labels["hit"] = np.where(known, np.where(is_hit(found.percentiles), *HIT_LABELS), "").tolist()
+        assert graph_scores.percentiles is not None
+        has_percentile = ~np.isnan(graph_scores.percentiles)
+        labels["hit"] = np.where(has_percentile, np.where(is_hit(graph_scores.percentiles), *HIT_LABELS), "").tolist()
     cited_by = np.bincount(_cited_papers(references), minlength=len(years))
     writer = _Writer(corpus, np.random.default_rng([corpus.seed, 1]))
     return [

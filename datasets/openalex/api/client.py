@@ -246,10 +246,10 @@ def pages(works: Works, *, again: bool = False) -> Iterator[Page]:
 
 def whole_answer(works: Works, *, again: bool = False) -> tuple[list[dict[str, Any]], int]:
     """All works of a query, each once, and how many the API promises: the count that most of its pages give."""
-    found = list(pages(works, again=again))
-    counts = Counter(page.count for page in found)
+    received = list(pages(works, again=again))
+    counts = Counter(page.count for page in received)
     promised = max(counts, key=lambda count: (counts[count], count), default=0)
-    return [work for page in found for work in page.works], promised
+    return [work for page in received for work in page.works], promised
 
 
 def single(source: Connection, identifier: str) -> dict[str, Any] | None:

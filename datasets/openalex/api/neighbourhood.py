@@ -324,8 +324,8 @@ def _citing_batch(source: Connection, ids: list[int], first: int, last: int) -> 
     # What cannot be asked for in parts is asked for once more. The second answer takes the place of the first, here as
     # in the page store, so that a replay of the stored pages comes to the same result.
     for again in (False,) if parts else (False, True):
-        found, promised = whole_answer(query, again=again)
-        works = {str(work.get("id")) if isinstance(work, dict) else repr(work): work for work in found}
+        received, promised = whole_answer(query, again=again)
+        works = {str(work.get("id")) if isinstance(work, dict) else repr(work): work for work in received}
         if len(works) >= promised:
             return works, promised, set()
     if not parts:
@@ -346,4 +346,4 @@ def _years(first: int | None, last: int | None) -> dict[str, str]:
 
 
 def _hundreds(items: Sequence[Any]) -> list[list[Any]]:
-    return [list(items[at : at + MAX_IDS]) for at in range(0, len(items), MAX_IDS)]
+    return [list(items[start : start + MAX_IDS]) for start in range(0, len(items), MAX_IDS)]
