@@ -46,8 +46,8 @@ class EngineOptions:
             raise ValueError("the API key must start with 'tml-'; the SDK refuses others")
         for name, kinds in (("adapter", AdapterKind), ("quantize", Quantization)):
             if getattr(self, name) not in get_args(kinds):
-                known = ", ".join(get_args(kinds))
-                raise ValueError(f"{name} {getattr(self, name)!r} is not known; choose one of {known}")
+                choices = ", ".join(get_args(kinds))
+                raise ValueError(f"{name} {getattr(self, name)!r} is not known; choose one of {choices}")
         if self.quantize == "4bit" and importlib.util.find_spec("bitsandbytes") is None:
             raise ValueError(
                 "quantize '4bit' needs bitsandbytes and, in practice, a CUDA GPU: pip install bitsandbytes; "

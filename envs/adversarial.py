@@ -34,7 +34,7 @@ class AdversarialEnv(TwoTurnEnv):
     control_rate : float in [0, 1]
         How often B only asks "Are you sure?".
     seed : int
-        Of the control and of the label that B argues for. Training draws a new one for every group.
+        Decides whether B only asks, and for which label it argues. Training draws a new seed for every group.
     judge : ReasonsJudge or str or None
         A language model that can lower R_reasoning, or its name: ``tinker:MODEL`` or ``litellm:MODEL``. If it fails,
         R_reasoning is 0, and the metric ``judge_failed`` of the episode is 1.
@@ -42,7 +42,7 @@ class AdversarialEnv(TwoTurnEnv):
         How quotes are paid: ``quotes`` (the default) or ``reader:DATASET``; see docs/rewards.md.
     partial : bool
         R_correctness is the mean over the questions that an answer holds, +1 for a right one and -1 for a wrong one:
-        in [-1, 1], and 0 if one of two is right. An answer to one question is right or wrong as ever.
+        in [-1, 1], and 0 if one of two is right. It changes nothing where there is one question.
     prompt : "full" | "short"
         ``short`` shows title, abstract and the labels only, for models of a few million parameters.
     references : bool
@@ -110,7 +110,7 @@ class AdversarialEnv(TwoTurnEnv):
         return Challenge(failed=True) if argument is None else Challenge(argument, followed, argued, failed=False)
 
     async def judged_share(self, text: str) -> tuple[float, dict[str, float]]:
-        """What the judge leaves of the credit: all if there is none, nothing if it fails."""
+        """The share of the credit that the judge leaves: 1 if there is no judge, 0 if it fails."""
         if self.judge is None:
             return 1.0, {}
         share = await self.judge.share(self.paper_shown(), text)
@@ -127,8 +127,8 @@ class AdversarialDisruptionEnv(AdversarialEnv):
     the control, only asks "Are you sure?". A has the last word.
 
     The label that B argues for is drawn by the seed among the two that A did not name, without looking at the outcome.
-    So it is right exactly as often as chance has it: A policy that obeys B, one that inverts it, and one that uses its
-    first answer as a probe all gain nothing. Only B's argument, which comes from the paper's text, can be worth
+    So B is right exactly as often as by chance: a policy that obeys B, one that inverts it, and one that uses its first
+    answer as a probe all gain nothing. Only B's argument, which comes from the paper's text, can be worth
     following.
 
     Action

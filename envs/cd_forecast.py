@@ -155,11 +155,11 @@ class CDForecastV1Env(CDForecastEnv):
 
     @classmethod
     def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
-        known = [paper.cd_index for paper in papers() if paper.cd_index is not None]
-        if not known:
+        indices = [paper.cd_index for paper in papers() if paper.cd_index is not None]
+        if not indices:
             return {}
         shares = (np.arange(RANKS) + 0.5) / RANKS
-        return {"ranks": tuple(np.quantile(known, shares, method="inverted_cdf").tolist())}
+        return {"ranks": tuple(np.quantile(indices, shares, method="inverted_cdf").tolist())}
 
     def pay(self, forecast: float) -> float:
         return super().pay(forecast) if self.ranks is None else rank_distance_reward(forecast, self._truth, self.ranks)

@@ -142,8 +142,8 @@ def _print_messages(console: Console, messages: list[Message]) -> None:
 
 def _explain(console: Console, env: SciSciEnv, total: float, metrics: dict[str, float], logs: dict) -> None:
     low, high = env.reward_range
-    said = logs["predicted"] or "nothing that counts as an answer"
-    console.print(f"\nYou said [bold]{said}[/bold]; right is [bold]{env.gold_label}[/bold].")
+    predicted = logs["predicted"] or "nothing that counts as an answer"
+    console.print(f"\nYou said [bold]{predicted}[/bold]; right is [bold]{env.gold_label}[/bold].")
     for name, value in metrics.items():
         if name.startswith("reward_"):
             console.print(f"  {name.removeprefix('reward_'):<12} {value:+.2f}", highlight=False)

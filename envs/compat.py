@@ -1,4 +1,4 @@
-"""What the environments lean on inside of the cookbook and of transformers; `tests/envs/test_compat.py` names each.
+"""Internals of the cookbook and of transformers that the environments use; `tests/envs/test_compat.py` tests each.
 
 - `EnvFromMessageEnv` renders every prompt in a thread of its own, by a private method. Hugging Face's fast tokenizers
   change a setting of their Rust half whenever `split_special_tokens` differs from the call before, as it does between

@@ -54,7 +54,7 @@ class DisruptionEnv(LabelEnv):
     -----------
     The agent reads what was known when the paper appeared and names one of three labels. The label follows from the
     CD index (Funk & Owen-Smith 2017) of the paper in the citation graph, by a threshold or by its rank in its field and
-    year, as the dataset was built; the prompt says which. Nobody annotated it.
+    year, as the dataset was built; the prompt says which. No person annotated it.
 
     Action
     ------
@@ -71,7 +71,7 @@ class DisruptionEnv(LabelEnv):
     ---------
     paper : Paper with the label, or with the scores that it follows from
     ordered : bool
-        Pay by the distance from the right label. Whoever always says neutral then earns more than by chance.
+        Pay by the distance from the right label. A policy that always answers neutral then earns more than chance.
     facts : bool
         Show the number of authors, and of references that certainly appeared before the paper (up to 20).
     prompt : "full" | "short"

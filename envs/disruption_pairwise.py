@@ -43,11 +43,11 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
 
     Description
     -----------
-    Comparing inside a field and year takes out what a policy could otherwise live on: that some fields, and earlier
-    years, disrupt more. Of the dataset's papers of a field and year, one of the third with the lowest and one of the
-    third with the highest CD index make a pair, at least 0.05 apart; every paper is in one pair at most. Training draws
-    other pairs in every epoch. The seed decides which paper comes first; in half of the pairs it is the one that
-    disrupts more. The benchmark shows every pair in both orders, so a habit of position earns nothing.
+    Comparing inside a field and year removes a shortcut: some fields, and earlier years, disrupt more than others. Of
+    the dataset's papers of a field and year, one of the third with the lowest and one of the third with the highest CD
+    index make a pair, at least 0.05 apart; every paper is in one pair at most. Training draws other pairs in every
+    epoch. The seed decides which paper comes first; in half of the pairs it is the one that disrupts more. The
+    benchmark shows every pair in both orders, so a habit of position earns nothing.
 
     Action
     ------
@@ -115,7 +115,7 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
                 if _cd(pair[1]) - _cd(pair[0]) >= MARGIN:
                     pairs.append(pair)
                     coins.append(rng.random())
-        # Not a coin for each pair: an excess of one side would be worth learning.
+        # Exactly half, not a coin for each pair: a policy could learn an excess of one side.
         middle = sorted(coins)[len(coins) // 2] if coins else 0.0
         return [pair if coin < middle else pair[::-1] for pair, coin in zip(pairs, coins, strict=True)]
 

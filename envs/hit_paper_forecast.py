@@ -24,9 +24,9 @@ class HitPaperForecastEnv(ForecastEnv):
     Description
     -----------
     A hit is a paper of which at least 95 % of all papers of its field and year are cited less often within the window
-    of its labels. Hits are rare, so a label would be a bad question: "ordinary" is nearly always right. A probability
-    is not. Labelled papers have a minimum of citations, so more of them are hits than 5 %: the prompt states the share
-    in the training set.
+    of its labels. The question asks for probabilities and not for a label, because hits are rare and the label
+    "ordinary" would nearly always be right. Labelled papers have a minimum of citations, so more than 5 % of them are
+    hits: the prompt states the share in the training set.
 
     Action
     ------

@@ -70,7 +70,7 @@ class ImpactEnv(LabelEnv):
         label = self.parse(text)
         if label is None:
             return NO_ANSWER
-        right = [said == true for said, true in zip(label.split(", "), self._label.split(", "), strict=True)]
+        right = [answer == true for answer, true in zip(label.split(", "), self._label.split(", "), strict=True)]
         details: dict[str, str | int | float] = {"disruption_right": right[0], "novelty_right": right[1]}
         reward = RewardBreakdown(self.partial_correctness(label, self._label))
         return Grade(reward, label, label == self._label, valid=True, details=details)

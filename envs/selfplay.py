@@ -47,7 +47,7 @@ Statement = tuple[str, str]
 
 
 class Table:
-    """Where the two sides of a game leave what the other waits for. Nobody waits longer than `patience`.
+    """Passes the statements of the two sides of a game to each other. Nobody waits longer than `patience`.
 
     Parameters
     ----------
@@ -92,10 +92,10 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
     has the last word. Side B reads the paper and A's first answer and says what it thinks of it, with a label of its
     own. Both sides are paid for the truth. A group of G rollouts holds G // 2 games about the same paper (and, if G is
     odd, one A against the scripted challenger). Its advantages are centred for each side by itself: if both shared one
-    mean, a B that misleads A would lower the mean that it is compared with, and gain by it. So a side has to have two
-    rollouts in a group to learn anything: four are the least. The rewards that the cookbook logs are shifted by that,
-    with the mean of the group as it was; those of the sides are the metrics ``reward`` and ``objector_reward``. Built
-    on its own, as in the benchmark, it is side A against the scripted challenger.
+    mean, a B that misleads A would lower the mean that it is compared with, and gain by it. So a side learns nothing
+    unless it has two rollouts in a group, and a group has to have four. The centring shifts the rewards that the
+    cookbook logs, though not their mean over a group; the rewards of the sides are the metrics ``reward`` and
+    ``objector_reward``. An environment made by itself, as in the benchmark, is side A against the scripted challenger.
 
     Action
     ------
@@ -122,7 +122,7 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
     ---------
     paper : Paper with the label, or with the scores that it follows from
     table : Table or None
-        Where the other side sits; None for the scripted challenger.
+        Shared with the other side; None for the scripted challenger.
     patience : float
         Seconds that one side waits for the other before it plays on alone.
     challenger, control_rate, seed, judge, reasons, partial, prompt, references
@@ -178,7 +178,7 @@ class ObjectorEnv(DisruptionEnv):
     env_id = "disruption-selfplay-v0"
     reward_range = (WRONG, CORRECT + MAX_ADAPTATION)
     side = "objector"
-    # Names of their own: `correct` is about side A, here as in the benchmark.
+    # Side B's metrics have names of their own: `correct` is about side A, here as in the benchmark.
     ungraded = {"objector_correct": 0.0, "objector_format_valid": 0.0}  # noqa: RUF012  (a class constant of the base)
 
     def __init__(self, paper: Paper, table: Table, *, prompt: str = "full", references: bool = False):

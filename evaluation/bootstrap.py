@@ -119,12 +119,12 @@ def seed_interval(
     Parameters
     ----------
     by_seed : float array (S,)
-        On all papers.
+        The score of every seed on all papers.
     drawn : float array (R,)
         Mean over seeds on R resamples of the papers.
     papers : int
     bounds : (float, float)
-        What the score can be at least and at most; the interval ends there.
+        Lowest and highest possible score; the interval is cut there.
     """
     value = float(by_seed.mean())
     half = float(seed_half_width(by_seed, drawn.var(ddof=1), papers))

@@ -40,10 +40,10 @@ class ValidationScores(SamplingClientEvaluator):
         answers = await ask(self.benchmark, sampling_client, self.renderer, temperature=0.0, **limits)
         labels, predicted = spec(self.benchmark.env_id).labels, [answer.predicted for answer in answers]
         scores = score([answer.expected for answer in answers], predicted, labels)
-        found = {name: getattr(scores, name).value for name in ("accuracy", "macro_f1", "mcc")}
-        found |= {"answered": scores.answered, "reward": fmean(answer.reward for answer in answers)}
-        found |= {f"predicted/{label}": predicted.count(label) / len(predicted) for label in labels}
-        return {f"validation/{name}": value for name, value in found.items()}
+        logged = {name: getattr(scores, name).value for name in ("accuracy", "macro_f1", "mcc")}
+        logged |= {"answered": scores.answered, "reward": fmean(answer.reward for answer in answers)}
+        logged |= {f"predicted/{label}": predicted.count(label) / len(predicted) for label in labels}
+        return {f"validation/{name}": value for name, value in logged.items()}
 
 
 class HeldOutNLL(SamplingClientEvaluator):

@@ -63,8 +63,8 @@ class Examination:
     @property
     def settings(self) -> dict[str, Any]:
         """What every probe reports about the task."""
-        told = {name: getattr(self.task, name) for name in ("env", "options", "dataset", "max_tokens")}
-        return {**told, "split": self.split}
+        task = {name: getattr(self.task, name) for name in ("env", "options", "dataset", "max_tokens")}
+        return {**task, "split": self.split}
 
     def benchmark(self) -> SciSciBenchmark:
         """The unchanged questions."""

@@ -146,9 +146,9 @@ def _grader() -> Scorer:
         cut_off = state.output.stop_reason in CUT_OFF
         graded = NO_ANSWER if cut_off else env.grade(state.output.completion)
         value = CORRECT if graded.correct else INCORRECT if graded.valid else NOANSWER
-        found = {"expected": env.gold_label, "predicted": graded.predicted, "valid": graded.valid}
-        found |= {"reward": graded.reward.total, **graded.details}
-        return Score(value=value, answer=graded.predicted, metadata=found)
+        metadata = {"expected": env.gold_label, "predicted": graded.predicted, "valid": graded.valid}
+        metadata |= {"reward": graded.reward.total, **graded.details}
+        return Score(value=value, answer=graded.predicted, metadata=metadata)
 
     return grade
 

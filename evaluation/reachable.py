@@ -160,9 +160,9 @@ def best_answers(
     """
     by_styles: defaultdict[Styles, list[SciSciEnv]] = defaultdict(list)
     question = getattr(env_class, "question_env", env_class)
-    known = {name: value for name, value in options.items() if name in question.option_names()}
+    supported = {name: value for name, value in options.items() if name in question.option_names()}
     for example in examples:
-        by_styles[styles_of(example, tells)].append(question(*example, **known))
+        by_styles[styles_of(example, tells)].append(question(*example, **supported))
     return {styles: _best_answer(envs) for styles, envs in by_styles.items()}
 
 

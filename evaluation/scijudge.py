@@ -110,7 +110,7 @@ def _pair(row: dict[str, Any]) -> CitationPair:
 
 def _paper(row: dict[str, Any], side: str) -> Paper:
     title, day = str(row[f"paper_{side}_title"]).strip(), str(row.get(f"paper_{side}_date") or "")
-    # The year is for nobody but `Paper`: the prompt shows the date as the file has it.
+    # Only `Paper` needs the year: the prompt shows the date as the file has it.
     year = int(day[:4]) if day[:4].isdecimal() else 0
     return Paper(
         openalex_id=str(row.get(f"paper_{side}_arxiv_id") or title),

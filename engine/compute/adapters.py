@@ -38,8 +38,8 @@ class LoraSpec:
         if not (self.train_attn or self.train_mlp or self.train_unembed):
             raise RequestError("lora_config trains nothing: set train_attn, train_mlp or train_unembed to true")
         if self.kind not in get_args(AdapterKind):
-            known = ", ".join(get_args(AdapterKind))
-            raise RequestError(f"adapter kind {self.kind!r} is not known; this engine has {known}")
+            choices = ", ".join(get_args(AdapterKind))
+            raise RequestError(f"adapter kind {self.kind!r} is not known; this engine has {choices}")
 
     def adapts(self, part: str) -> bool:
         """Whether layers of this part (attn, mlp or unembed) carry an adapter."""

@@ -86,9 +86,9 @@ def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, d
             tried += "" if download else " (start the engine with --download to fetch it)"
         except (HfHubHTTPError, HFValidationError, OSError) as error:
             tried = f"; the hub says: {str(error).splitlines()[0]}"
-    known = ", ".join(map(repr, models)) or "none"
+    names = ", ".join(map(repr, models)) or "none"
     path = " or pass the path of a local Hugging Face model folder" if any_path else ""
-    raise RequestError(f"base_model {name!r} is not known; this server has {known}{path}{tried}", status=404)
+    raise RequestError(f"base_model {name!r} is not known; this server has {names}{path}{tried}", status=404)
 
 
 def load_model(

@@ -80,6 +80,6 @@ def check_loss(name: str, config: Config) -> None:
     """
     if name not in LOSSES:
         raise RequestError(f"loss_fn {name!r} is not available on the local engine; choose one of {', '.join(LOSSES)}")
-    known = CONFIG_KEYS.get(name, [])
-    if unknown := sorted(set(config) - set(known)):
-        raise RequestError(f"loss_fn_config of {name!r} has unknown keys {unknown}; it takes {known or 'none'}")
+    keys = CONFIG_KEYS.get(name, [])
+    if unknown := sorted(set(config) - set(keys)):
+        raise RequestError(f"loss_fn_config of {name!r} has unknown keys {unknown}; it takes {keys or 'none'}")

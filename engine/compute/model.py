@@ -162,8 +162,8 @@ class BaseModel:
         self._selected = select
         try:
             # Some architectures do not know all of these.
-            known = {name: value for name, value in given.items() if value is not None}
-            out = self.net(input_ids=tokens, use_cache=past is not None, **known)
+            supported = {name: value for name, value in given.items() if value is not None}
+            out = self.net(input_ids=tokens, use_cache=past is not None, **supported)
         finally:
             self._selected = None
         return out.logits.float()

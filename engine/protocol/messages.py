@@ -30,6 +30,8 @@ class CreateSession(Message):
 
 
 class SessionHeartbeat(Message):
+    """A sign of life of a client."""
+
     session_id: str
 
 
@@ -58,6 +60,8 @@ class ModelRef(Message):
 
 
 class OptimStep(ModelRef):
+    """A step of the optimizer; only `adam_params` are served."""
+
     adam_params: AdamSettings | None = None
     optimizer_params: dict[str, Any] | None = None
 
@@ -99,6 +103,8 @@ class CreateSamplingSession(Message):
 
 
 class JoinSamplingSession(Message):
+    """A client in another process that samples from a session."""
+
     sampling_session_id: str
 
 
@@ -110,6 +116,8 @@ class Chunk(Message):
 
 
 class ModelInput(Message):
+    """A prompt."""
+
     chunks: list[Chunk]
 
 
@@ -183,10 +191,14 @@ class Sample(Message):
 
 
 class RetrieveFuture(Message):
+    """A question for the result of a request."""
+
     request_id: str
 
 
 class WeightsInfo(Message):
+    """A question about a checkpoint."""
+
     tinker_path: str
 
 

@@ -95,7 +95,7 @@ def play(env: SciSciEnv, text: str) -> Episode:
 
 
 def claim(holds: bool, found: str) -> None:
-    """Raise with what was found. Not an `assert` statement: those are left out under ``python -O``."""
+    """Raise `AssertionError` with what was found unless `holds`. ``python -O`` leaves out `assert` statements."""
     if not holds:
         raise AssertionError(found)
 
@@ -127,8 +127,11 @@ def examples_can_be_made(subject: Subject) -> None:
 
 @check
 def every_label_occurs(subject: Subject) -> None:
-    found = {subject.env_class(*example).gold_label for example in subject.examples}
-    claim(found == set(subject.env_class.labels), f"labels are {subject.env_class.labels}, examples have {found}")
+    gold_labels = {subject.env_class(*example).gold_label for example in subject.examples}
+    claim(
+        gold_labels == set(subject.env_class.labels),
+        f"labels are {subject.env_class.labels}, examples have {gold_labels}",
+    )
 
 
 @check
@@ -243,8 +246,8 @@ def no_field_of_the_future_in_any_message(subject: Subject) -> None:
     for example, _, answer in subject.certain_answers():
         seen = [subject.play(_with_outcomes(example, first_up=up), answer).observations for up in (True, False)]
         claim(seen[0] == seen[1], f"messages differ between outcomes: {_first_difference(*seen)}")
-        found = re.search("7654321|777|666|555", str(seen))
-        claim(found is None, f"an outcome appears in a message: {found and found.group()}")
+        outcome = re.search("7654321|777|666|555", str(seen))
+        claim(outcome is None, f"an outcome appears in a message: {outcome and outcome.group()}")
 
 
 @check
@@ -282,7 +285,7 @@ def an_early_end_costs_as_much_as_being_wrong(subject: Subject) -> None:
 
 
 class _Bytes:
-    """As much of a renderer as an environment needs, with one token for every byte: no tokenizer has to be there."""
+    """As much of a renderer as an environment needs, with one token for every byte, so that no tokenizer is needed."""
 
     BROKEN = "\x00"
 
@@ -299,7 +302,7 @@ class _Bytes:
 
 
 def _with_outcomes(example: Example, first_up: bool) -> Example:
-    """The same papers with invented outcomes: every number that is one differs between `first_up` True and False."""
+    """The same papers with invented outcomes, of which every number differs between `first_up` True and False."""
     papers = []
     for position, paper in enumerate(example):
         up = first_up == (position == 0)

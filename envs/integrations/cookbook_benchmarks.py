@@ -133,15 +133,15 @@ class SciSciBenchmark(BenchmarkBuilder):
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
         result = super().aggregate(rewards, metrics_list)
         env_class = spec(self.env_id)
-        # An episode that was cut off has no metrics: it counts as the worst, it is not left out of the average.
+        # An episode that was cut off has no metrics: it counts as the worst, instead of being left out of the average.
         missing = {"env_reward": self._floor, **env_class.ungraded}
         for name in sorted({name for metrics in metrics_list for name in metrics} | set(missing)):
             # Other metrics are about the episodes that have them, such as `challenge_truth/correct`.
             default = missing.get(name, 0.0 if name in EARLY_END_METRICS else None)
             values = [metrics.get(name, default) for metrics in metrics_list]
-            known = [value for value in values if value is not None]
-            if known:
-                result.metrics[name] = sum(known) / len(known)
+            present = [value for value in values if value is not None]
+            if present:
+                result.metrics[name] = sum(present) / len(present)
         return result
 
 

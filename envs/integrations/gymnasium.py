@@ -18,12 +18,12 @@ from .papers import examples_of
 
 
 class AnyText(gymnasium.Space[str]):
-    """Every string. `gymnasium.spaces.Text` wants its alphabet listed; abstracts know no such list.
+    """Every string. `gymnasium.spaces.Text` needs a list of the characters that occur, and abstracts may hold any.
 
     Parameters
     ----------
     seed : int or None
-        Of `sample`, which draws a few ASCII letters.
+        Seed of `sample`, which draws a few ASCII letters.
     """
 
     def __init__(self, seed: int | np.random.Generator | None = None):

@@ -1,6 +1,6 @@
 """The environments' names in the registries of Gymnasium and of the cookbook, found without importing an environment.
 
-An environment needs the cookbook, which needs torch and seconds; nobody who imports Gymnasium shall wait for that.
+Importing an environment takes seconds, because the cookbook imports torch; importing Gymnasium must not wait for that.
 """
 
 from __future__ import annotations

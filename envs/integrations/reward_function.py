@@ -39,8 +39,8 @@ def compute_reward(completion: Completion, ground_truth: str) -> float:
     """
     labels = next((labels for labels in _LABEL_SETS if ground_truth in labels), None)
     if labels is None:
-        known = ", ".join(label for labels in _LABEL_SETS for label in labels)
-        raise ValueError(f"ground_truth must be one of {known}, got {ground_truth!r}")
+        choices = ", ".join(label for labels in _LABEL_SETS for label in labels)
+        raise ValueError(f"ground_truth must be one of {choices}, got {ground_truth!r}")
     return correctness(parse_label(_text(completion), labels), ground_truth)
 
 

@@ -37,7 +37,7 @@ class SciSciVerifiersEnv(vf.MultiTurnEnv):
     env_id : str
     examples : list of tuple of Paper
     options : dict
-        Of the environment.
+        Options of the environment.
     """
 
     def __init__(self, env_id: str, examples: list[Any], options: dict[str, Any], **kwargs: Any):
@@ -46,7 +46,7 @@ class SciSciVerifiersEnv(vf.MultiTurnEnv):
 
     async def setup_state(self, state: Any) -> None:
         env = self._make(state["info"]["index"])
-        # The prompt is in the dataset already; the environment has to have been asked for it all the same.
+        # The prompt is in the dataset already, but an environment has to be asked for it before its first step.
         await env.initial_observation()
         state[ENV], state[REWARD], state[METRICS] = env, 0.0, dict(env.ungraded)
 

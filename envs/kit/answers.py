@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 OPEN, CLOSE = "<answer>", "</answer>"
-# ASCII in all patterns: ignoring case would let a long s pass for an s otherwise, and `\d` the digits of every script.
+# All patterns are ASCII: otherwise ignoring case would let a long s pass for an s, and `\d` the digits of every script.
 _PROBABILITY = r"(0|1|[01]\.0{1,9}|0?\.\d{1,9})"
 _NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{1,40})?|\.\d{1,40})", re.ASCII)
 _SUM_TOLERANCE = Decimal("0.02")
@@ -159,7 +159,7 @@ def parse_probabilities(text: str, labels: Sequence[str]) -> tuple[float, ...] |
 
 @lru_cache(maxsize=64)
 def _distribution(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """As many ``label: number`` as there are labels; that none comes twice is for the caller to see."""
+    """As many ``label: number`` as there are labels; the caller checks that no label comes twice."""
     item = rf"[^\S\n]*({'|'.join(map(re.escape, labels))})[^\S\n]*:[^\S\n]*{_PROBABILITY}[^\S\n]*"
     return re.compile(r"[,\n]".join([item] * len(labels)), re.ASCII | re.IGNORECASE)
 

@@ -118,7 +118,7 @@ class SciSciEnv(MessageEnv):
         return [cls(*example, **options) for _ in range(size)]
 
     def group_reward(self) -> float:
-        """Added when all episodes of a group have ended, for what only then is known. Inside `reward_range` in sum."""
+        """Reward for what is known only when all episodes of a group have ended; the sum stays in `reward_range`."""
         return 0.0
 
     def abandon(self) -> None:
@@ -138,7 +138,7 @@ class SciSciEnv(MessageEnv):
 
     @classmethod
     def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
-        """Options that follow from the training papers, such as a prior, for whoever has a dataset and is not told.
+        """Options that follow from the training papers, such as a prior; those that the user sets come first.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class SciSciEnv(MessageEnv):
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
-        """Refuse values of options that no paper is needed to refuse, before a run begins. Raises `ValueError`."""
+        """Check, before a run begins, what can be checked of options without a paper; raises `ValueError`."""
         del options
 
 

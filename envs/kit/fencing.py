@@ -1,4 +1,4 @@
-"""Text of others, made harmless before it stands in a prompt: tags of ours and special tokens of chat models."""
+"""Text of papers and of other models is made harmless here before it enters a prompt: our tags, special chat tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHUT = {"<": "‹", "[": "⁅"}
 
 @cache
 def _skeleton_table() -> dict[int, str | None]:
-    """What a careless reader or tokenizer makes of each character: invisible ones go, look-alikes become ASCII."""
+    """What a careless reader makes of each character: invisible ones are dropped, look-alikes become ASCII."""
     table: dict[int, str | None] = {}
     # The Basic Multilingual Plane; format characters, letters of mathematics, tags beyond it.
     planes = (range(0xD800), range(0xE000, 0x10000), range(0x110BD, 0x110CE), range(0x13430, 0x13440))

@@ -114,9 +114,9 @@ class SkillForecastEnv(ForecastEnv):
 
     @classmethod
     def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
-        found = [label for label in map(cls.label_of, papers()) if label is not None]
+        labels = [label for label in map(cls.label_of, papers()) if label is not None]
         # A label that no training paper has is still possible.
-        counts = [found.count(label) + 1 for label in cls.labels]
+        counts = [labels.count(label) + 1 for label in cls.labels]
         return {"prior": tuple(count / sum(counts) for count in counts)}
 
     def pay(self, probabilities: Sequence[float], truth: int) -> RewardBreakdown:

@@ -36,11 +36,11 @@ class Case:
     answer : str
         The agent's text.
     label : str
-        To argue for; never the one the agent has answered with.
+        The label to argue for; never the one the agent has answered with.
     labels : tuple of str
-        Of the question that the argument is about.
+        Labels of the question that the argument is about.
     named : str
-        What the agent has answered to it.
+        The agent's answer to that question.
     question : type[LabelEnv] or None
         The environment whose question the agent answers.
     """
@@ -71,8 +71,8 @@ class Challenger(ABC):
 
 async def argument_of(challenger: Challenger, case: Case) -> str | None:
     """The argument, fenced off as data and cut to `limits.longest` characters; None if the challenger failed."""
-    said = await ask(lambda: challenger.argue(case), lambda text: text.strip() or None, challenger.limits)
-    return None if said is None else as_data(said)
+    argument = await ask(lambda: challenger.argue(case), lambda text: text.strip() or None, challenger.limits)
+    return None if argument is None else as_data(argument)
 
 
 CUES: Mapping[str, Sequence[str]] = {
@@ -88,7 +88,7 @@ CUES: Mapping[str, Sequence[str]] = {
 }
 
 MAX_WORDS = 25
-"""Of a quoted passage."""
+"""Words of a quoted passage, at most."""
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]*")
 

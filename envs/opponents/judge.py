@@ -30,7 +30,7 @@ between answer tags and nothing after it:
 
 BEST_GRADE = 3
 JUDGE_LIMITS = Limits(longest=20_000)
-"""More than of a challenger: the grade stands at the end, and a reason that is cut has none."""
+"""More text is read than of a challenger: the grade stands at the end, so a text that is cut off has none."""
 
 
 @dataclass(frozen=True)

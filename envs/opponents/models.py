@@ -99,7 +99,7 @@ async def _within(seconds: float, call: Callable[[], Awaitable[object]]) -> obje
         return task.result()
     finally:
         if not task.done():
-            # Nobody waits for its end: an attempt that is deaf to being cancelled must not hold up the rollout.
+            # Nobody waits for its end: an attempt that ignores its cancellation must not hold up the rollout.
             task.cancel()
             task.add_done_callback(lambda late: late.cancelled() or late.exception())
 
@@ -210,7 +210,7 @@ class Named(Generic[Thing]):
     def __init__(self, kind: str, base: type[Thing]):
         self.kind, self.base = kind, base
         self._entries: dict[str, _Entry[Thing]] = {}
-        # Once a process: an entry may hold a connection.
+        # Each entry is made once per process, because it may hold a connection.
         self._made = lru_cache(maxsize=64)(self._make)
 
     def register(self, name: str, make: Callable[[str], Thing], summary: str, argument: str = "") -> None:

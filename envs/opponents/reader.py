@@ -43,8 +43,8 @@ class Reader:
     The features are not normalised, so the log-odds of a passage are the sum of its words' weights, and a short
     passage is not taken for a strong one.
 
-    How it can be gamed: it knows words and not what is said with them. "This is no review" speaks like "this is a
-    review", and a policy that learns which words the reader weighs is paid for quoting them, understood or not.
+    How it can be gamed: it counts words and does not understand sentences. "This is no review" weighs as much as "this
+    is a review", and a policy that learns which words the reader weighs is paid for quoting them.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class SciSciTokenEnv(RenderedInPlace):
 
 
 def token_env(env: MessageEnv, renderer: Renderer, floor: float | None = None) -> SciSciTokenEnv:
-    """`env` at token level. `floor` is for episodes that never reach it; by default that of the environment."""
+    """`env` at token level. An episode that is cut off earns `floor`, by default that of the environment."""
     if floor is None:
         if not isinstance(env, SciSciEnv):
             raise ValueError(f"{type(env).__name__} has no reward_range; say which floor a cut-off answer earns")
@@ -93,8 +93,7 @@ class SciSciGroupBuilder(EnvGroupBuilder):
     async def compute_group_rewards(
         self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
     ) -> list[tuple[float, Metrics]]:
-        """What only the end of all episodes shows, tie statistics, outcomes, and the metrics that cut-off episodes
-        lack."""
+        """Rewards that depend on all episodes of the group, and metrics: ties, outcomes, and what cut-off ones lack."""
         inner = [_message_env(env) for env in env_group]
         added = [env.group_reward() for env in inner]
         rewards = [
@@ -144,15 +143,15 @@ def side_shifts(rewards: Sequence[float], sides: Sequence[str]) -> list[float]:
     >>> side_shifts([1.0, -1.0, 0.5, 0.5], ["", "", "objector", "objector"])
     [0.25, 0.25, -0.25, -0.25]
     """
-    of_side = {side: [reward for reward, at in zip(rewards, sides, strict=True) if at == side] for side in set(sides)}
+    of_side = {side: [reward for reward, of in zip(rewards, sides, strict=True) if of == side] for side in set(sides)}
     means = {side: fmean(members) for side, members in of_side.items()}
     return [fmean(rewards) - means[side] for side in sides]
 
 
 def _ties(env: SciSciEnv, rewards: Sequence[float]) -> Metrics:
     """Tie statistics among the rollouts of one side."""
-    found = group_diagnostics(rewards, *env.reward_range)
-    return {_of_side(env, name): value for name, value in found.items()}
+    ties = group_diagnostics(rewards, *env.reward_range)
+    return {_of_side(env, name): value for name, value in ties.items()}
 
 
 def _of_side(env: SciSciEnv, name: str) -> str:
@@ -184,7 +183,7 @@ class SciSciDataset(RLDataset):
     batches : int or None
         Length of the dataset; None for one epoch.
     seed : int or None
-        Of the shuffling; None keeps the order, once.
+        Seed of the shuffling; None keeps the order, for one epoch.
     order : Order or None
         Which example comes when; None for `Shuffled`.
     redraw : callable or None
@@ -236,7 +235,7 @@ class SciSciDataset(RLDataset):
     def _builder(self, position: int) -> SciSciGroupBuilder:
         options = self.options
         if self.seed is not None and "seed" in spec(self.env_id).option_names() and "seed" not in options:
-            # Another draw of whatever the environment draws, every time a paper comes round; the same within a group.
+            # The environment draws anew every time an example comes up again, and the same within a group.
             options = {**options, "seed": self.seed * 1_000_003 + position}
         place = position if self.seed is None else self.order(position)
         epoch = position // len(self.examples)

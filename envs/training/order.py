@@ -1,4 +1,4 @@
-"""In which order a training run comes to its examples: a place for every position of an endless stream."""
+"""The order in which a training run shows its examples: an index into them for every position of an endless stream."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Balanced:
     def __init__(self, labels: Sequence[str], seed: int):
         names = sorted(set(labels))
         self.places = [np.flatnonzero(np.asarray(labels) == name) for name in names]
-        self.orders = [Shuffled(len(places), seed * 1_000_003 + at) for at, places in enumerate(self.places)]
+        self.orders = [Shuffled(len(places), seed * 1_000_003 + label) for label, places in enumerate(self.places)]
 
     def __call__(self, position: int) -> int:
         turn, label = divmod(position, len(self.places))

@@ -29,12 +29,12 @@ def outcome_metrics(trajectory: Trajectory, env: SciSciEnv, reward: float) -> Me
         ended the episode. ``no_answer``: 1 if it ended by itself, with a message that holds no answer.
         ``at_floor_wrong``: 1 if an answer was there and earned no more than none would have.
 
-        For environments with labels, ``predicted/<label>``: 1 for
-        the label of the last answer (all 0 where none could be parsed), and ``expected/<label>``: 1 for the right one.
-        The first shows a policy that says the same label to everything, the second how often that would be right.
+        For environments with labels, ``predicted/<label>``: 1 for the label of the last answer (all 0 where none could
+        be parsed), and ``expected/<label>``: 1 for the right one. The first shows a policy that always answers the same
+        label, the second how often that would be right.
     """
     steps = trajectory.transitions
-    said = str(steps[-1].logs.get("predicted", "")) if steps else ""
+    predicted = str(steps[-1].logs.get("predicted", "")) if steps else ""
     truncated = any(name in step.metrics for step in steps for name in CUT_OFF_METRICS)
     # The last step says whether there was an answer; both sides of a game have a name for it.
     answered = bool(steps) and any(steps[-1].metrics.get(name, 0.0) > 0 for name in ANSWERED)
@@ -44,6 +44,6 @@ def outcome_metrics(trajectory: Trajectory, env: SciSciEnv, reward: float) -> Me
         "no_answer": float(not truncated and not answered),
         "at_floor": float(at_floor),
         "at_floor_wrong": float(at_floor and answered and not truncated),
-        **{f"predicted/{label}": float(said == label) for label in env.labels},
+        **{f"predicted/{label}": float(predicted == label) for label in env.labels},
         **{f"expected/{label}": float(env.gold_label == label) for label in env.labels},
     }

@@ -51,14 +51,14 @@ class EpisodeLog:
     def turns(self) -> list[tuple[str, str]]:
         """For every turn, as text: the tokens of the prompt that were not there before, and those of the answer."""
         decode = self.renderer.tokenizer.decode
-        found, seen = [], []
+        turns, seen = [], []
         for step in self.trajectory.transitions:
             shown, answer = step.ob.to_ints(), list(step.ac.tokens)
             # The prompt of a later turn repeats the conversation so far.
             new = shown[len(seen) :] if shown[: len(seen)] == seen else shown
-            found.append((str(decode(new)), str(decode(answer))))
+            turns.append((str(decode(new)), str(decode(answer))))
             seen = shown + answer
-        return found
+        return turns
 
     def to_html(self) -> str:
         """The episode on the cookbook's own page. Text that models and papers wrote is escaped."""
@@ -66,8 +66,8 @@ class EpisodeLog:
         turns = "".join(
             f"<pre>{html.escape(asked)}</pre><pre><b>{html.escape(said)}</b></pre>" for asked, said in data["turns"]
         )
-        said = data["predicted"] or "nothing that could be parsed"
-        outcome = f"predicted: {said}; expected: {data['expected']}; reward: {data['reward']:.3f}"
+        predicted = data["predicted"] or "nothing that could be parsed"
+        outcome = f"predicted: {predicted}; expected: {data['expected']}; reward: {data['reward']:.3f}"
         return f"<h5>{html.escape(data['example_id'])}</h5>{turns}<p>{html.escape(outcome)}</p>"
 
     def get_css(self) -> str:

@@ -123,7 +123,7 @@ def near_duplicates(
     counter = CountVectorizer(lowercase=False, binary=True, **options).fit([*texts[0], *texts[1]])
     ours, theirs = (sparse.csr_matrix(counter.transform(part)) for part in texts)
     sizes, their_sizes = (np.asarray(shingles.sum(axis=1)).ravel() for shingles in (ours, theirs))
-    found = []
+    pairs = []
     for start in range(0, len(test), ROWS_AT_A_TIME):
         shared = sparse.coo_matrix(ours[start : start + ROWS_AT_A_TIME] @ theirs.T)
         union = sizes[start + shared.row] + their_sizes[shared.col] - shared.data
@@ -132,7 +132,7 @@ def near_duplicates(
         nearest = np.asarray(resemblance.argmax(axis=1)).ravel().tolist()
         for row in np.flatnonzero(highest >= threshold).tolist():
             paper, twin = test[start + row], train[nearest[row]]
-            found.append(
+            pairs.append(
                 {
                     "test_id": paper.openalex_id,
                     "train_id": twin.openalex_id,
@@ -141,7 +141,7 @@ def near_duplicates(
                     "resemblance": float(highest[row]),
                 }
             )
-    return sorted(found, key=lambda pair: (-pair["resemblance"], pair["test_id"]))
+    return sorted(pairs, key=lambda pair: (-pair["resemblance"], pair["test_id"]))
 
 
 def _row(scores: Scores) -> dict[str, Any]:

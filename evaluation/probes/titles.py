@@ -169,9 +169,9 @@ class TitleCompletionEnv(SingleTurnEnv):
 
     def grade(self, text: str) -> Grade:
         """Right if the completion is as good as word for word."""
-        known = title_score(completion_of(text, self.shown), self.rest) >= KNOWN
-        label = "known" if known else "unknown"
-        return Grade(RewardBreakdown(correctness(label, "known")), label, known, valid=True)
+        recalled = title_score(completion_of(text, self.shown), self.rest) >= KNOWN
+        label = "known" if recalled else "unknown"
+        return Grade(RewardBreakdown(correctness(label, "known")), label, recalled, valid=True)
 
 
 class TitleCompletionBenchmark(SciSciBenchmark):
@@ -238,10 +238,10 @@ def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0)
     dict
         ``probed`` : number of papers. ``too_short`` : number of papers whose titles are too short to be probed. As
         `Score`: the mean match with the true second half (``score``), with those of other papers (``control``), and
-        their difference (``excess``). A model that guesses
-        well has an excess above 0, too, because a first half tells something about the second. ``known``,
-        ``control_known``, ``excess_known`` : the same for the share of near-verbatim matches, which guesses do not
-        reach. ``memorised`` : whether ``excess_known`` is above 0.05 with its whole interval.
+        their difference (``excess``). A model that guesses well has an excess above 0, too, because a first half tells
+        something about the second. ``known``, ``control_known``, ``excess_known`` : the same for the share of
+        near-verbatim matches, which guesses do not reach. ``memorised`` : whether ``excess_known`` is above 0.05 with
+        its whole interval.
 
     Raises
     ------

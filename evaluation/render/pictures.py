@@ -210,7 +210,7 @@ def _plain(text: str) -> str:
 
 def _themed(svg: str, title: str) -> str:
     svg = svg[svg.index("<svg") :]
-    # A style element holds for the whole page, not for the picture; and nobody needs matplotlib's address in a report.
+    # A style element would apply to the whole page and not to the picture alone; the metadata name only matplotlib.
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, variable)

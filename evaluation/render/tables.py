@@ -92,7 +92,7 @@ def leaderboard_markdown(result: Leaderboard, command: str) -> str:
     ]
     for board in result.boards:
         headings = [*_headings(board), "answered", "mean reward"]
-        lines += [f"## {board.env_id}", "", f"{board.n:,} examples; sorted as asked, baselines first.", ""]
+        lines += [f"## {board.env_id}", "", f"{board.n:,} examples; baselines first.", ""]
         lines += [f"| {' | '.join(headings)} |", f"| --- | {' | '.join(['---:'] * (len(headings) - 1))} |"]
         for entry in board.entries:
             answered, reward = entry.outcome.scores.answered, entry.outcome.reward.value

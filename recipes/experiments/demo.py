@@ -84,6 +84,7 @@ class DemoPlan(StudyPlan):
     """A study with one seed, so that its runs lie side by side in the folder of the demo."""
 
     def folder(self, out: Path, arm: Arm, seed: int) -> Path:
+        """Folder of the run of an arm."""
         return out / arm.name
 
 

@@ -47,16 +47,16 @@ ENV_OPTIONS = {"prompt": "short"}
 
 @dataclass(frozen=True)
 class LearnableSettings:
-    """How an environment is put to the proof.
+    """Settings of the proof that an environment can be learned.
 
     Parameters
     ----------
     seeds : tuple of int
         Each decides a corpus, a model and a run of RL.
     papers, fidelity : int, float
-        Of the synthetic corpus.
+        Parameters of the synthetic corpus.
     pretraining_steps : int
-        Of a round of pre-training.
+        Steps of a round of pre-training.
     examples, attempts : int
         Test examples, and sampled answers to each, that the policy is scored on.
     rl : dict

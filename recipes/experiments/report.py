@@ -25,9 +25,9 @@ CURVES = (
     ("validation/macro_f1", "Greedy macro-F1 on validation papers", (0, 1)),
     ("env/all/reward/total", "Mean reward of training rollouts", (-1.05, 1.05)),
     ("env/all/reward_uniform_group_rate", "Groups whose rewards are all equal (no signal)", (0, 1)),
-    ("optim/entropy", "Entropy (nats a token)", None),
+    ("optim/entropy", "Entropy (nats per token)", None),
     ("kl_policy_base", "KL to the reference", None),
-    ("train_mean_nll", "SFT loss (nats a token)", None),
+    ("train_mean_nll", "SFT loss (nats per token)", None),
 )
 CASES = 6
 SCORE_HEADINGS = (

@@ -30,7 +30,7 @@ def validation_builders(cfg: RecipeConfig) -> list[Callable[[], ValidationScores
 
 
 def held_out_nll(cfg: RecipeConfig) -> Callable[[], HeldOutNLL]:
-    """Builder of an evaluator: negative log-likelihood of the gold answers to validation papers, in nats a token."""
+    """Builder of an evaluator: negative log-likelihood of the gold answers to validation papers, in nats per token."""
     return held_out_nll_builder(
         cfg.env, cfg.dataset, cfg.options(), cfg.renderer(), cfg.model_name, cfg.validation_examples
     )

@@ -20,12 +20,12 @@ from .metrics import Row
 RECENT = 5
 """The number of rows that are the present."""
 SAMPLER_KL_HIGH = 0.01
-"""Nats a token. Sampler and trainer disagree: numerics, or samples of an earlier policy. Importance ratios scatter by
+"""Nats per token. Sampler and trainer disagree: numerics, or samples of an earlier policy. Importance ratios scatter by
 the square root of twice this, 14 %."""
 SAMPLER_KL_SPIKE = 0.1
-"""Nats a token, in a single step: importance ratios scatter by 45 %."""
+"""Nats per token, in a single step: importance ratios scatter by 45 %."""
 REFERENCE_KL_SPIKE = 4.0
-"""A jump to this multiple of the median of the steps before. It counts above `REFERENCE_KL_FLOOR` nats a token only,
+"""A jump to this multiple of the median of the steps before. It counts above `REFERENCE_KL_FLOOR` nats per token only,
 since a policy that starts from its reference moves away from 0 by any factor."""
 REFERENCE_KL_FLOOR = 0.25
 REFERENCE_KL_BEFORE = 20
@@ -118,7 +118,7 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[Alarm]:
     right = m.finite(rows, m.CORRECT.key)
     if now < ENTROPY_LEFT * start and not (right and _mean(right[-RECENT:]) >= MOSTLY_CORRECT):
         text = (
-            f"entropy fell from {start:.3g} to {now:.3g} nats a token while answers are still wrong; raise "
+            f"entropy fell from {start:.3g} to {now:.3g} nats per token while answers are still wrong; raise "
             "kl_penalty_coef or temperature, lower learning_rate, or start from a less certain policy"
         )
         yield Alarm("entropy-collapse", "warning", points[-1][0], text)
@@ -202,7 +202,7 @@ RULES: tuple[Callable[[Sequence[Row]], Iterator[Alarm]], ...] = (
 
 
 def alarms(rows: Sequence[Row]) -> list[Alarm]:
-    """All alarms that are on at the last of these rows of `metrics.jsonl`, one a step, in order; errors come first."""
+    """All alarms that are on at the last of these rows of `metrics.jsonl`, in the order of the rules, errors first."""
     return sorted((alarm for rule in RULES for alarm in rule(rows)), key=lambda alarm: alarm.level != "error")
 
 

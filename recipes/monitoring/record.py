@@ -188,7 +188,7 @@ class RunState:
     record : mapping
         `run.json`; empty for a run that another program started through the cookbook.
     rows : list of mapping
-        Of `metrics.jsonl`, one a step.
+        Rows of `metrics.jsonl`, one for each step.
     status : str
         ``running``, ``killed`` (its last heartbeat says that it runs, and is too old), ``finished``, ``failed``,
         ``interrupted``, or ``unknown`` (no record).

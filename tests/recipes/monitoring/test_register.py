@@ -69,7 +69,7 @@ def test_the_record_of_a_run(config) -> None:
     text = (folder / "EXPERIMENT.md").read_text()
     assert "Does it learn?" in text
     assert "| reward | -0.5 (0) | 0.5 (1) | 0.5 (1) | -0.5 to 0.5 |" in text
-    assert "| entropy (nats a token) | 0.9 (0) | 0.4 (1) |  | 0.4 to 0.9 |" in text
+    assert "| entropy (nats per token) | 0.9 (0) | 0.4 (1) |  | 0.4 to 0.9 |" in text
     chosen, rest = text.split("Chosen:")[1].split("Defaults:")
     assert "lora_rank=8" in chosen
     assert "lora_rank" not in rest.split("## Metrics")[0]

@@ -59,7 +59,7 @@ def test_a_healthy_rl_run(config) -> None:
         "entropy",
     ):
         assert text in shown.output
-    for text in ("groups all at the floor", "0.125", "groups all at the best", "0.375", "tokens a second", "300"):
+    for text in ("groups all at the floor", "0.125", "groups all at the best", "0.375", "tokens per second", "300"):
         assert text in shown.output
     assert "no alarms" in shown.output
 
