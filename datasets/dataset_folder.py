@@ -65,7 +65,9 @@ def refuse_foreign(out: Path, mark: str, besides: Iterable[str] = ()) -> None:
         return
     for path in sorted(out.iterdir()):
         if path.name not in besides:
-            raise BadInput(f"{out} holds {path.name} and no {mark}: it is not of this command; choose another folder")
+            raise BadInput(
+                f"{out} holds {path.name} and no {mark}, so it was not made by this command; choose another folder"
+            )
 
 
 def set_aside(out: Path) -> Path:

@@ -39,7 +39,7 @@ def _substeps(config: Any, value: int | None) -> int:
 
 
 def _one_label(config: Any) -> bool:
-    """Whether an answer is one of a few labels, and the first answer the last."""
+    """Whether the task asks for one of a few labels, in a single turn."""
     env_class = spec(config.env)
     return env_class.asks_for == "label" and not env_class.label_parts and env_class.turns == 1
 

@@ -197,7 +197,7 @@ def check(
         command = [sys.executable, "-c", "from scisci_gym.cli import main; main()", "check", "--learnable"]
         command += ["--seeds", seeds, "--papers", str(papers), "--out", str(out)]
         command += [] if engine is None else ["--engine", engine]
-        # All of them, also after one that failed.
+        # An environment that fails does not keep the others from being checked.
         codes = [subprocess.run([*command, each.env_id], check=False).returncode for each in specs()]
         if any(codes):
             raise typer.Exit(1)
@@ -211,7 +211,7 @@ def check(
         for found in certificate["checks"]:
             mark = "[green]✓[/green]" if found["status"] == "pass" else "[red]✗[/red]"
             of = f" (seed {found['seed']})" if "seed" in found else ""
-            console.print(f"  {mark} {found['id']}{of}: {found['observed']:g}; asked for: {found['expected']}")
+            console.print(f"  {mark} {found['id']}{of}: {found['observed']:g}; required: {found['expected']}")
         for facts in certificate["seeds"]:
             if "end" in facts:
                 console.print(
