@@ -122,8 +122,8 @@ def evidence_credit(text: str, sources: Sequence[str], evidence: Evidence) -> fl
     searched = _Sources(sources)
     taken: list[_Place] = []
     margin = 0.0
-    for passage in (quoted(text) or [])[:FULL_CREDIT]:
-        place = searched.free_place(searched.places_of_quote(passage), taken)
+    for passage in map(searched.unmarked, (quoted(text) or [])[:FULL_CREDIT]):
+        place = searched.free_place(searched.places(passage), taken)
         if place is not None:
             taken.append(place)
             own, *others = evidence([passage, *passages_of(sources, len(passage.split()))])
@@ -142,8 +142,8 @@ def _count(passages: Sequence[str], sources: _Sources) -> int:
     """How many passages count; 0 if one of them occurs nowhere."""
     taken: list[_Place] = []
     seen: set[str] = set()
-    for passage in passages:
-        places = sources.places_of_quote(passage)
+    for passage in map(sources.unmarked, passages):
+        places = sources.places(passage)
         if not places:
             return 0
         free = sources.free_place(places, taken)
@@ -192,9 +192,9 @@ class _Sources:
         self.shortest = min(MIN_WORDS, max(len(text.split()) for text in self.texts))
         self._marked = [_mark(text) for text in self.texts]
 
-    def places_of_quote(self, passage: str) -> list[_Place]:
-        """Where a quote stands, without quotation marks around it if it has such."""
-        return self.places(passage) or self.places(passage.strip(_MARKS + " "))
+    def unmarked(self, passage: str) -> str:
+        """A quote without the quotation marks around it, unless they stand in a source as well: they are no words."""
+        return passage if self.places(passage) else passage.strip(_MARKS + " ")
 
     def free_place(self, places: Sequence[_Place], taken: Sequence[_Place]) -> _Place | None:
         """The first of `places` that overlaps with none that is taken."""

@@ -118,11 +118,17 @@ class SciSciBenchmark(BenchmarkBuilder):
             questions, wanted = len(examples) // size, max(1, max_examples // size)
             starts = [at * questions // wanted * size for at in range(wanted)]
             examples = [example for start in starts for example in examples[start : start + size]]
-        trained = env_class.training_options(lambda: load_papers(folder, "train"))
-        envs = [make(self.env_id, *example, **{**trained, **self.options}) for example in examples]
+        options = self.env_options()
+        envs = [make(self.env_id, *example, **options) for example in examples]
         # That of the environments, which may depend on the prior of the dataset.
         self._floor = envs[0].reward_range[0]
         return envs
+
+    def env_options(self) -> dict[str, Any]:
+        """What every environment is made with: `options`, beside those that follow from the training papers."""
+        from ...datasets.store import load_papers
+
+        return {**spec(self.env_id).training_options(lambda: load_papers(self.folder(), "train")), **self.options}
 
     def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:
         from ..training.groups import token_env

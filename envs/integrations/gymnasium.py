@@ -14,7 +14,7 @@ from tinker_cookbook.renderers import Message
 from ..kit.base import SciSciEnv
 from ..kit.episodes import run_sync
 from ..registry import make
-from .papers import examples_of
+from .papers import examples_of, options_of
 
 
 class AnyText(gymnasium.Space[str]):
@@ -76,8 +76,9 @@ class SciSciGymnasiumEnv(gymnasium.Env[str, str]):
         render_mode: str | None = None,
         **options: Any,
     ):
-        self.env_id, self.env_options, self.render_mode = env_id, options, render_mode
+        self.env_id, self.render_mode = env_id, render_mode
         self.examples = examples_of(env_id, dataset, split)
+        self.env_options = options_of(env_id, dataset, options)
         self.observation_space, self.action_space = AnyText(), AnyText()
         self._env: SciSciEnv | None = None
         self._messages: list[Message] = []

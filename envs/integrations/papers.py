@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from ...datasets.paper import Paper
 from ...datasets.splits import CUTOFF_VIEWS, SPLITS
@@ -49,6 +51,19 @@ def examples_of(env_id: str, dataset: str | None, split: str, seed: int = 0) -> 
             f"label that {env_id} grades against; choose another --split, or build the dataset with that label"
         )
     return examples
+
+
+def options_of(env_id: str, dataset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """`options`, beside those that follow from the training papers if there is a dataset: a prior, as in training.
+
+    Raises
+    ------
+    FileNotFoundError
+        If they are needed and the folder holds no training split.
+    """
+    folder = _folder(dataset)
+    trained = spec(env_id).training_options(lambda: load_papers(folder, "train")) if folder else {}
+    return {**trained, **options}
 
 
 def _folder(dataset: str | None) -> str | None:

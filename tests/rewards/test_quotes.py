@@ -50,6 +50,11 @@ def test_what_does_not_count(name, passages):
     assert quote_credit(quotes(*passages), SOURCES) == 0.0, name
 
 
+def test_quotation_marks_are_no_words():
+    assert quote_credit(quotes(f'" {GOOD[2]} "'), SOURCES) == pytest.approx(0.1)
+    assert quote_credit(quotes('" no pressurised lake "'), SOURCES) == 0.0
+
+
 def test_repetition_and_overlap_count_once():
     assert quote_credit(quotes(*[GOOD[0]] * 3), SOURCES) == pytest.approx(0.1)
     shifted = ["We report the first direct observation", "the first direct observation of sustained"]
@@ -110,6 +115,10 @@ class TestEvidence:
         assert evidence_credit(quotes("first"), sources, novelty) == pytest.approx(0.3 * (1 - 1 / 4) / 8)
         assert evidence_credit(quotes("a first"), sources, novelty) == pytest.approx(0.3 * (1 - 2 / 3) / 8)
         assert evidence_credit(quotes("b c"), sources, novelty) == 0.0
+
+    def test_quotation_marks_are_no_words(self):
+        assert worth(f"“ {GOOD[0]} ”") == worth(GOOD[0])
+        assert evidence_credit(quotes('" a first b "'), ["a first b"], novelty) == 0.0
 
     def test_passages_that_speak_earn_more_than_others(self):
         assert worth(*GOOD) > 2 * worth(GOOD[0]) > 0.0

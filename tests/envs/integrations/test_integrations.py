@@ -10,10 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from scisci_gym import Paper, make, specs
+from scisci_gym import Paper, make, spec, specs
+from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.integrations.papers import papers_of
 from scisci_gym.envs.integrations.registration import gymnasium_name, register_envs
 from scisci_gym.envs.kit.episodes import play_episode, run_sync
+from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.opponents.challengers import CompleterChallenger
 from scisci_gym.envs.opponents.models import LiteLLMCompleter
 
@@ -72,6 +74,17 @@ class TestGymnasium:
         seen, reward, terminated, _, _ = env.step(RIGHT)
         assert (seen[:13], reward, terminated) == ("Are you sure?", 0.0, False)
         assert env.step(RIGHT)[1:3] == (1.2, True)
+
+    def test_a_dataset_gives_the_prior_as_in_training(self, tmp_path):
+        import gymnasium
+
+        train = [paper for paper in sample_papers() if paper.disruption_label == "neutral"]
+        save_dataset(tmp_path, {"train": train, "validation": [], "test": sample_papers()})
+        env = gymnasium.make("scisci/DisruptionForecast-v1", dataset=str(tmp_path), split="test").unwrapped
+        expected = spec("disruption-forecast-v1").training_options(lambda: train)["prior"]
+        assert expected[2] > 0.5
+        env.reset(options={"index": 0})
+        assert env.step("no answer")[1] == pytest.approx(1 - 2 / (1 - sum(share**2 for share in expected)))
 
     def test_a_seed_chooses_the_paper(self):
         import gymnasium
