@@ -14,7 +14,7 @@ from tinker_cookbook.renderers import Message
 from ..datasets.errors import stop_on_bad_input
 from .checking.check_env import EnvCheckError, check_env
 from .integrations.cookbook_benchmarks import benchmark_name
-from .integrations.papers import examples_of, papers_of
+from .integrations.papers import examples_of, options_of, papers_of
 from .kit.answers import CLOSE, format_answer
 from .kit.base import SciSciEnv
 from .kit.cards import class_shares, sections, summary
@@ -68,7 +68,7 @@ def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None
     console.print(f"\n[bold]Labels[/bold] of {len(examples)} examples")
     for label, share in class_shares(env_class, papers_of(dataset, split)).items():
         console.print(f"  {label:<30} {share:6.1%} {'█' * round(40 * share)}", highlight=False)
-    env = make(env_id, *examples[0])
+    env = make(env_id, *examples[0], **stop_on_bad_input(lambda: options_of(env_id, dataset, {})))
     console.print(f"\n[bold]Benchmark[/bold]\n{benchmark_name(env_id)}")
     console.print("\n[bold]Example[/bold]")
     _print_messages(console, run_sync(env.initial_observation()))
@@ -90,7 +90,8 @@ def play(
     """
     examples = stop_on_bad_input(lambda: examples_of(env_id, dataset, split, seed))
     env_class, console = spec(env_id), Console()
-    options = {"seed": seed} if "seed" in env_class.option_names() else {}
+    drawn = {"seed": seed} if "seed" in env_class.option_names() else {}
+    options = stop_on_bad_input(lambda: options_of(env_id, dataset, drawn))
     env = make(env_id, *examples[index % len(examples)], **options)
     messages, total = run_sync(env.initial_observation()), 0.0
     while True:

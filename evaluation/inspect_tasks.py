@@ -48,7 +48,7 @@ from ..datasets.paper import Paper
 from ..datasets.store import load_card
 from ..envs.integrations.cookbook_benchmarks import SciSciBenchmark, benchmark_name
 from ..envs.kit.base import SciSciEnv
-from ..envs.kit.single_turn import NO_ANSWER, SingleTurnEnv
+from ..envs.kit.single_turn import SingleTurnEnv
 from ..envs.registry import make, specs
 from .metrics import score as classification_scores
 from .scijudge import CitationPair, CitationPairEnv, SciJudgeBenchmark
@@ -144,7 +144,7 @@ def _grader() -> Scorer:
         env = env_of(state.metadata)
         # As in training and in the cookbook's benchmarks: an answer that was cut off is no answer.
         cut_off = state.output.stop_reason in CUT_OFF
-        graded = NO_ANSWER if cut_off else env.grade(state.output.completion)
+        graded = env.grade("" if cut_off else state.output.completion)
         value = CORRECT if graded.correct else INCORRECT if graded.valid else NOANSWER
         metadata = {"expected": env.gold_label, "predicted": graded.predicted, "valid": graded.valid}
         metadata |= {"reward": graded.reward.total, **graded.details}
@@ -166,7 +166,8 @@ def environment_grade_of_pairs() -> Scorer:
 
 
 def _task(benchmark: SciSciBenchmark, max_examples: int | None, presentations: int, about: dict[str, Any]) -> Task:
-    samples = [sample_of(env, benchmark.options) for env in benchmark.episodes(max_examples)]
+    options = benchmark.env_options()
+    samples = [sample_of(env, options) for env in benchmark.episodes(max_examples)]
     return Task(
         dataset=MemoryDataset(samples, name=benchmark.name),
         solver=generate(),

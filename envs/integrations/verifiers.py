@@ -20,7 +20,7 @@ from tinker_cookbook.renderers import Message
 from ..kit.base import SciSciEnv
 from ..kit.episodes import run_sync
 from ..registry import make
-from .papers import examples_of
+from .papers import examples_of, options_of
 
 if not hasattr(vf, "MultiTurnEnv"):
     # 0.2 and later have tasksets instead, and no `load_environment` in the module of an environment.
@@ -101,7 +101,7 @@ def load_environment(
     **options
         Options of the environment, such as ``prompt="short"``.
     """
-    examples = examples_of(task, dataset, split)
+    examples, options = examples_of(task, dataset, split), options_of(task, dataset, options)
     rows = []
     for index, example in enumerate(examples):
         env = make(task, *example, **options)

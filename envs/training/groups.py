@@ -239,8 +239,8 @@ class SciSciDataset(RLDataset):
             options = {**options, "seed": self.seed * 1_000_003 + position}
         place = position if self.seed is None else self.order(position)
         epoch = position // len(self.examples)
-        examples = self.redraw(epoch) if self.redraw and epoch else self.examples
-        # Another draw may be a little shorter.
+        # Another draw may be a little shorter, or empty where there are few papers.
+        examples = (self.redraw(epoch) if self.redraw and epoch else None) or self.examples
         example = examples[place % len(examples)]
         return SciSciGroupBuilder(
             self.env_id, example, self.renderer_name, self.tokenizer_name, self.group_size, options

@@ -56,6 +56,15 @@ def test_play_explains_the_reward(command):
         assert line in done.output
 
 
+def test_play_pays_as_training_with_the_dataset_does(command, papers, tmp_path):
+    neutral = [paper for paper in papers if paper.disruption_label == "neutral"]
+    save_dataset(tmp_path, {"train": neutral, "validation": [], "test": []})
+    done = command("play", "disruption-forecast-v1", "--dataset", tmp_path, input="\n")
+    assert "(from -2 to 1)" not in done.output
+    shares = [count / (len(neutral) + 3) for count in (1, 1, len(neutral) + 1)]
+    assert f"Reward {1 - 2 / (1 - sum(share**2 for share in shares)):+.3f}" in done.output
+
+
 def test_play_tells_what_an_answer_is(command):
     done = command("play", "disruption-v0", input="\n")
     assert "Reward -1.000" in done.output

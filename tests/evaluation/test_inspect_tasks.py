@@ -17,6 +17,7 @@ from inspect_ai.scorer import CORRECT
 
 from scisci_gym import specs
 from scisci_gym.datasets.store import save_dataset
+from scisci_gym.envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.kit.single_turn import SingleTurnEnv
 from scisci_gym.evaluation import inspect_tasks
@@ -90,6 +91,15 @@ def test_an_answer_that_was_cut_off_is_none(data, tmp_path) -> None:
         inspect_tasks.TASKS["disruption"](dataset=data), lambda _: "<answer>neutral</answer>", tmp_path, "max_tokens"
     )
     assert (metrics(log)["accuracy"], metrics(log)["answered"], metrics(log)["mean_reward"]) == (0.0, 0.0, -1.0)
+
+
+def test_a_cut_off_forecast_earns_the_floor_of_the_dataset(data, tmp_path) -> None:
+    (env,) = SciSciBenchmark("hit-paper-forecast-v1", dataset=data).episodes(1)
+    for stop_reason in ("stop", "max_tokens"):
+        task = inspect_tasks.TASKS["hit_paper_forecast_v1"](dataset=data)
+        log = run(task, lambda _: "<answer>hit", tmp_path, stop_reason)
+        assert metrics(log)["mean_reward"] == pytest.approx(env.reward_range[0])
+    assert env.reward_range[0] < -3
 
 
 def test_pairs_are_counted_in_both_orders(data, tmp_path) -> None:

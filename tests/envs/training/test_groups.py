@@ -186,6 +186,13 @@ def test_priors_and_ranks_come_from_the_training_papers_unless_they_are_given(pa
     assert train.options == given
 
 
+def test_an_epoch_whose_draw_is_empty_shows_the_first_one(papers):
+    options = {"groups_per_batch": 1, "group_size": 1, "renderer_name": "role_colon", "tokenizer_name": "none"}
+    pairs = [(papers[0], papers[1])]
+    dataset = SciSciDataset("disruption-pairwise-v0", pairs, batches=2, redraw=lambda _: [], **options)
+    assert [builder.example for index in range(2) for builder in dataset.get_batch(index)] == pairs * 2
+
+
 def test_pairs_are_drawn_anew_every_epoch(papers, tmp_path, byte_renderer):
     crowd = [
         dataclasses.replace(papers[0], openalex_id=f"W{i}", cd_index=i / 60, disruption_label=None, n_i=None, n_j=None)
