@@ -117,7 +117,7 @@ def evidence_credit(text: str, sources: Sequence[str], evidence: Evidence) -> fl
     >>> def new(passages):
     ...     return [float("new" in passage.split()) for passage in passages]
     >>> evidence_credit("<quote>a new one</quote>", ["Here is a new one and an old one of it"], new)
-    0.1875
+    0.2
     """
     searched = _Sources(sources)
     taken: list[_Place] = []

@@ -76,7 +76,7 @@ class SciSciBenchmark(BenchmarkBuilder):
         self.env_id, self.dataset, self.split = env_id, dataset, split
         self.name = name or benchmark_name(env_id)
         self.options = options or {}
-        self._floor = spec(env_id).reward_range[0]
+        self._floor: float | None = None
 
     def folder(self) -> str:
         """The dataset: the one that was named, or that of the environment variable.
@@ -140,7 +140,8 @@ class SciSciBenchmark(BenchmarkBuilder):
         result = super().aggregate(rewards, metrics_list)
         env_class = spec(self.env_id)
         # An episode that was cut off has no metrics: it counts as the worst, instead of being left out of the average.
-        missing = {"env_reward": self._floor, **env_class.ungraded}
+        floor = env_class.reward_range[0] if self._floor is None else self._floor
+        missing = {"env_reward": floor, **env_class.ungraded}
         for name in sorted({name for metrics in metrics_list for name in metrics} | set(missing)):
             # Other metrics are about the episodes that have them, such as `challenge_truth/correct`.
             default = missing.get(name, 0.0 if name in EARLY_END_METRICS else None)

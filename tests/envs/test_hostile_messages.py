@@ -30,24 +30,24 @@ ENVS = [(env_class, env_class.examples(sample_papers())[0]) for env_class in spe
 
 
 def graded(env, messages):
-    """The last step of an episode in which the agent sends these messages, the last one for ever."""
+    """The last step, the reward and the last message of an episode in which the agent sends these, the last again."""
 
     async def run():
         await env.initial_observation()
         results = []
         while not results or not results[-1].episode_done:
             results.append(await env.step(messages[min(len(results), len(messages) - 1)]))
-        return results[-1], sum(result.reward for result in results)
+        return results[-1], sum(result.reward for result in results), messages[min(len(results), len(messages)) - 1]
 
     return asyncio.run(run())
 
 
 def check(env, messages):
-    last, reward = graded(env, messages)
+    last, reward, sent = graded(env, messages)
     valid = last.metrics.get("format_valid", last.metrics.get("objector_format_valid"))
     assert valid in (0.0, 1.0)
     assert env.reward_range[0] <= reward <= env.reward_range[1]
-    if "<answer>" not in message_text(messages[-1]):
+    if "<answer>" not in message_text(sent):
         assert (reward, valid) == (env.reward_range[0], 0.0)
         assert last.logs["predicted"] == ""
 
@@ -82,7 +82,7 @@ def test_so_is_the_other_side_of_self_play(message):
 )
 @pytest.mark.parametrize(("env_class", "example"), ENVS, ids=lambda value: getattr(value, "env_id", ""))
 def test_what_is_no_message_earns_the_floor(env_class, example, message):
-    last, reward = graded(env_class(*example), [message])
+    last, reward, _ = graded(env_class(*example), [message])
     assert reward == env_class.reward_range[0]
     assert last.metrics["format_valid"] == last.metrics["correct"] == 0.0
 
@@ -180,7 +180,7 @@ def test_five_megabytes_are_read_once(env_class, example, name):
     """What is quadratic takes hours on these, and so runs into the time limit of the suite."""
     long = LONG[name]
     for text in (long, f"{long}<answer>", f"<answer>{long}</answer>", f"<answer>a</answer>{long}b"):
-        last, reward = graded(env_class(*example), [{"role": "assistant", "content": text}])
+        last, reward, _ = graded(env_class(*example), [{"role": "assistant", "content": text}])
         assert reward == env_class.reward_range[0], last.logs
 
 
@@ -194,7 +194,7 @@ def test_a_paper_of_a_megabyte_can_be_quoted(word):
 
 def test_a_challenger_reads_it_once_too():
     paper = dataclasses.replace(sample_papers()[0], abstract="<" + " " * SIZE)
-    last, _ = graded(
+    last, _, _ = graded(
         make("disruption-adversarial-v0", paper, control_rate=0.0), [{"content": "<answer>neutral</answer>"}]
     )
     assert last.episode_done

@@ -102,7 +102,8 @@ def check(env_id: str, logged: list[dict[str, float]], steps: int = 3) -> None:
         "reward_tie_pair_rate": 1,
         "reward_uniform_floor_rate": 1,
         "reward_uniform_best_rate": 0,
-        "reward_unique_fraction_mean": 1 / 4,
+        # In self-play ties are counted among the two rollouts of a side.
+        "reward_unique_fraction_mean": 1 / 2 if env_id in RATE else 1 / 4,
         "correct": 0,
         "format_valid": 0,
         RATE.get(env_id, "correct"): 0,
