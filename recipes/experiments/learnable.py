@@ -8,6 +8,7 @@ for (as in OpenEnv's RFC 008), and a profile of difficulty with pass rates by ta
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -77,19 +78,40 @@ def certify(
 ) -> dict[str, Any]:
     """Put an environment to the proof and return its certificate, which `out`/certificates/ENV.json holds as well.
 
-    Nothing is trained where a check that needs no training has failed.
+    Nothing is trained where a check that needs no training has failed. A proof that was stopped goes on; the seconds of
+    its parts are added up.
+
+    Raises
+    ------
+    ValueError
+        If `out` holds a proof of the environment with other settings.
     """
     started, cpu = time.monotonic(), _cpu_seconds()
     env_class = spec(env_id)
+    progress = out / env_id / "proof.json"
+    stated = json.loads(json.dumps(asdict(settings)))
+    earlier = json.loads(progress.read_text()) if progress.is_file() else {"settings": stated, "wall": 0.0, "cpu": 0.0}
+    if earlier["settings"] != stated:
+        raise ValueError(
+            f"{progress} belongs to a proof with other settings; choose another --out or remove {progress.parent}"
+        )
+    progress.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(progress, earlier)
     checks: list[dict[str, Any]] = []
     seeds: list[dict[str, Any]] = []
-    # One engine for all seeds; its CPU time counts when it is closed.
-    with Runner(console, engine) as runner:
-        for seed in settings.seeds:
-            facts, found = _prove(env_class, seed, out, settings, console, runner)
-            seeds.append(facts)
-            checks += [{**check, "seed": seed} for check in found]
-    seconds = {"wall": round(time.monotonic() - started, 1), "cpu": round(_cpu_seconds() - cpu, 1)}
+    try:
+        # One engine for all seeds; its CPU time counts when it is closed.
+        with Runner(console, engine) as runner:
+            for seed in settings.seeds:
+                facts, found = _prove(env_class, seed, out, settings, console, runner)
+                seeds.append(facts)
+                checks += [{**check, "seed": seed} for check in found]
+    finally:
+        seconds = {
+            "wall": round(earlier["wall"] + time.monotonic() - started, 1),
+            "cpu": round(earlier["cpu"] + _cpu_seconds() - cpu, 1),
+        }
+        write_json_atomically(progress, {"settings": stated, **seconds})
     checks.append(_check("cost.cpu_seconds", seconds["cpu"] <= BUDGET, seconds["cpu"], f"at most {BUDGET:g}"))
     record = next((facts.pop("record") for facts in seeds if "record" in facts), {})
     for facts in seeds:
@@ -169,13 +191,14 @@ def _learn(
     with run_seed(seed):
         point, _ = best_checkpoint(cfg.log_path, REWARD_ON_VALIDATION)
         task = Task(env_id, cfg.options(), str(data), cfg.model_name, cfg.renderer(), cfg.max_tokens)
-        start, greedy, sampled = asyncio.run(_ask(task, Policy("end", point.sampler_path), settings))
+        starts, greedy, sampled = asyncio.run(_ask(task, Policy("end", point.sampler_path), settings))
     rows = read_metrics(cfg.log_path)
     curve = [round(value, 4) for _, value in values(rows, REWARD.key)]
     ties = [value for _, value in values(rows, NO_SIGNAL.key)]
     options = chz.asdict(cfg)
     return {
-        "start": _mean(start),
+        # The better one of its greedy and its sampled answers: what greedy decoding gains is not learned.
+        "start": max(map(_mean, starts)),
         "end": _mean(greedy),
         "end_sampled": _mean([answer for attempt in sampled for answer in attempt]),
         "step": point.step,
@@ -197,18 +220,15 @@ LEFT_OUT = {"dataset", "model_name", "log_path", "checkpoints", "wandb_name", "w
 
 async def _ask(
     task: Task, policy: Policy, settings: LearnableSettings
-) -> tuple[list[Answer], list[Answer], list[list[Answer]]]:
-    """Sampled answers of the base model, greedy answers of the policy, and as many sampled ones as there are attempts.
-
-    Greedy answers are those to the whole test split.
+) -> tuple[list[list[Answer]], list[Answer], list[list[Answer]]]:
+    """Greedy and sampled answers of the base model, greedy ones of the policy, and as many sampled ones as there are
+    attempts. Greedy answers are those to the whole test split.
     """
-    start = await policy_answers(task, Policy("start"), temperature=1.0, max_examples=settings.examples)
+    sampling: dict[str, Any] = {"temperature": 1.0, "max_examples": settings.examples}
+    start = Policy("start")
+    starts = [await policy_answers(task, start), await policy_answers(task, start, **sampling)]
     greedy = await policy_answers(task, policy)
-    sampled = [
-        await policy_answers(task, policy, temperature=1.0, max_examples=settings.examples)
-        for _ in range(settings.attempts)
-    ]
-    return start, greedy, sampled
+    return starts, greedy, [await policy_answers(task, policy, **sampling) for _ in range(settings.attempts)]
 
 
 def _untrained_checks(limits: Reachable) -> list[dict[str, Any]]:

@@ -96,6 +96,19 @@ def test_a_policy_that_learned_passes_and_one_that_did_not_fails(
     assert failed(certificate) == {"learnable.gap_closed", "learnable.reads_the_paper"}
 
 
+def test_a_proof_is_not_continued_with_other_settings_and_its_seconds_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learnable, "_learn", no_training)
+    console = learnable.Console(quiet=True)
+    settings = learnable.LearnableSettings(seeds=(7,), papers=3000)
+    first = learnable.certify("disruption-v0", tmp_path, settings, console)
+    again = learnable.certify("disruption-v0", tmp_path, settings, console)
+    assert again["seconds"]["cpu"] >= first["seconds"]["cpu"] > 0
+    with pytest.raises(ValueError, match="proof with other settings; choose another --out"):
+        learnable.certify("disruption-v0", tmp_path, learnable.LearnableSettings(seeds=(7,), papers=4000), console)
+
+
 @pytest.mark.parametrize("env_class", specs(), ids=lambda env_class: env_class.env_id)
 def test_valid_answers_are_valid_and_one_of_them_is_not_enough(env_class: type) -> None:
     for answer in valid_answers(env_class):
