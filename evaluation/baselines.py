@@ -142,8 +142,17 @@ def _numbers(
     if name == RANDOM:
         return [rng.uniform(-1, 1) for _ in range(n)]
     learner = {learner.numeric_name: learner for learner in _learners(encoder)}[name]
-    values = predicted_numbers(learner, (papers[0], truths[0]), (papers[1], truths[1]), papers[2], seed)
-    return np.clip(values, -1, 1).tolist()
+    if getattr(test[0], "ranks", None) is None:
+        values = predicted_numbers(learner, (papers[0], truths[0]), (papers[1], truths[1]), papers[2], seed)
+        return np.clip(values, -1, 1).tolist()
+    # Paid by rank among the training papers, so learned by rank: the number is the training number of that rank.
+    ordered = np.sort(truths[0])
+    ranks = [
+        (np.searchsorted(ordered, values) + np.searchsorted(ordered, values, side="right")) / (2 * len(ordered))
+        for values in truths
+    ]
+    shares = predicted_numbers(learner, (papers[0], ranks[0]), (papers[1], ranks[1]), papers[2], seed)
+    return np.quantile(ordered, np.clip(shares, 0, 1), method="inverted_cdf").tolist()
 
 
 def _learners(encoder: Encoder | None) -> list[Learner]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from scisci_gym import Paper
+from scisci_gym.envs.kit.answers import format_number
 from scisci_gym.envs.kit.episodes import run_sync
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.registry import make, spec, specs
@@ -208,3 +209,16 @@ def test_a_model_folder_is_loaded(tmp_path) -> None:
         sentence_encoder(str(tmp_path / "not there"))
     with pytest.raises(ValueError, match="cannot load"):
         sentence_encoder(str(tmp_path))
+
+
+def test_a_number_that_is_paid_by_rank_is_learned_by_rank(small_dataset) -> None:
+    """A forecast is the training paper's number of the predicted rank; a mean of numbers would be paid like a guess."""
+    examples = examples_of("cd-forecast-v1", str(small_dataset))
+    trained = {format_number(float(env.truth)) for env in examples.train}
+    earned = {}
+    for name in ("median", "metadata only", "TF-IDF + ridge"):
+        answers = run_sync(baseline_answers(examples, name))
+        earned[name] = np.mean([answer.reward for answer in answers])
+        # The median of an even number of papers lies between two of them.
+        assert name == "median" or {answer.text for answer in answers} <= trained, name
+    assert earned["TF-IDF + ridge"] > earned["median"] + 0.05
