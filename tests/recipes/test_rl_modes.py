@@ -8,7 +8,8 @@ from typing import Any
 import chz
 import pytest
 
-from scisci_gym.envs.registry import specs
+from scisci_gym.datasets.store import load_papers
+from scisci_gym.envs.registry import make, spec, specs
 from scisci_gym.recipes import rl
 from scisci_gym.recipes.kit.engines import open_engine
 from scisci_gym.recipes.kit.rollouts import rollout_executor
@@ -84,7 +85,10 @@ def test_each_environment_trains(env: str, checkpoints: Path, dataset: Path, mod
     else:
         # The model was taught to answer with one label: no probabilities, no number, no pair of labels.
         assert logged["format_valid"] == 0
-        expected = next(known for known in specs() if known.env_id == env).reward_range[0]
+        # The floor of a forecast paid by skill follows from the training papers.
+        papers = load_papers(dataset, "train")
+        example = spec(env).examples(papers)[0]
+        expected = make(env, *example, **spec(env).training_options(lambda: papers)).reward_range[0]
     assert logged["reward/total"] == pytest.approx(expected)
 
 
