@@ -84,10 +84,13 @@ def certify(
     Raises
     ------
     ValueError
-        If `out` holds a proof of the environment with other settings.
+        If `out` holds a proof of the environment with other settings, or no synthetic text tells its labels.
     """
     started, cpu = time.monotonic(), _cpu_seconds()
     env_class = spec(env_id)
+    if not subjects_of(env_class):
+        fields = ", ".join(env_class.score_fields)
+        raise ValueError(f"{env_id} follows from {fields}, of which the text of the synthetic corpus tells nothing")
     progress = out / env_id / "proof.json"
     stated = json.loads(json.dumps(asdict(settings)))
     earlier = json.loads(progress.read_text()) if progress.is_file() else {"settings": stated, "wall": 0.0, "cpu": 0.0}

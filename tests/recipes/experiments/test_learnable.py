@@ -115,7 +115,17 @@ def test_valid_answers_are_valid_and_one_of_them_is_not_enough(env_class: type) 
         env = env_class(*env_class.examples(sample_papers())[0])
         metrics = run_sync(play_episode(env, lambda _, answer=answer: answer)).result.metrics
         assert metrics["format_valid"] == 1.0, answer
-    assert subjects_of(env_class)
+
+
+def test_what_no_synthetic_text_tells_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class TeamSizeEnv(DisruptionEnv):
+        env_id = "planted-team-size-v0"
+        score_fields = ("authors_count",)
+
+    monkeypatch.setitem(registry._SPECS, TeamSizeEnv.env_id, TeamSizeEnv)
+    assert subjects_of(spec("impact-v0")) == ("disruption", "novelty")
+    with pytest.raises(ValueError, match="planted-team-size-v0 follows from authors_count"):
+        learnable.certify(TeamSizeEnv.env_id, tmp_path, learnable.LearnableSettings(), learnable.Console(quiet=True))
 
 
 def test_the_best_reader_is_right_as_often_as_the_wording(dataset: Path) -> None:
