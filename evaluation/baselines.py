@@ -148,7 +148,7 @@ def _numbers(
     # Paid by rank among the training papers, so learned by rank: the number is the training number of that rank.
     ordered = np.sort(truths[0])
     ranks = [
-        (np.searchsorted(ordered, values) + np.searchsorted(ordered, values, side="right")) / (2 * len(ordered))
+        ((np.searchsorted(ordered, values) + np.searchsorted(ordered, values, "right")) / (2 * len(ordered))).tolist()
         for values in truths
     ]
     shares = predicted_numbers(learner, (papers[0], ranks[0]), (papers[1], ranks[1]), papers[2], seed)

@@ -191,6 +191,10 @@ class SciJudgeBenchmark(SciSciBenchmark):
         chosen = [pairs[index * len(pairs) // wanted] for index in range(wanted)]
         return [CitationPairEnv(order) for pair in chosen for order in (pair, pair.swapped())]
 
+    def env_options(self) -> dict[str, Any]:
+        """None: nothing follows from training papers."""
+        return {}
+
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
         """The share of pairs that are right in both orders; see the notes of the class."""
         right = [reward > 0 for reward in rewards]

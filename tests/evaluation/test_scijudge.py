@@ -141,3 +141,10 @@ def test_importing_the_package_registers_it_and_the_file_comes_from_the_environm
     monkeypatch.setenv("SCISCI_GYM_SCIJUDGE", str(pairs_file) + "x")
     with pytest.raises(FileNotFoundError, match="format of SciJudgeBench"):
         asyncio.run(run_benchmark("scisci_scijudge", scripted(reader), byte_renderer))
+
+
+def test_it_needs_no_registered_environment(pairs_file) -> None:
+    """As Inspect asks for its episodes and their options."""
+    benchmark = SciJudgeBenchmark(str(pairs_file))
+    assert benchmark.env_options() == {}
+    assert all(env.env_id == "scijudge" for env in benchmark.episodes(2))
