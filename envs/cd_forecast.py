@@ -11,7 +11,7 @@ from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper, disrupt
 from ..rewards import RewardBreakdown, distance_reward, rank_distance_reward
 from .disruption import MEASURE, horizon
 from .kit.answers import format_number, parse_number
-from .kit.single_turn import NO_ANSWER, Grade, LabelEnv
+from .kit.single_turn import Grade, LabelEnv
 from .registry import register
 
 CRITERIA = MEASURE + " It lies between -1 (all cite both) and 1 (all cite it without what it builds on)."
@@ -88,7 +88,7 @@ class CDForecastEnv(LabelEnv):
     def grade(self, text: str) -> Grade:
         forecast = parse_number(text, -1.0, 1.0)
         if forecast is None:
-            return NO_ANSWER
+            return self.no_answer()
         predicted = disruption_label(forecast, self.paper.cd_threshold)
         return Grade(
             RewardBreakdown(self.pay(forecast)),

@@ -12,7 +12,7 @@ from .disruption import horizon
 from .kit.answers import format_answer, parse_label
 from .kit.base import Example, missing_label
 from .kit.prompts import DATA, paper_block
-from .kit.single_turn import NO_ANSWER, Grade, SingleTurnEnv
+from .kit.single_turn import Grade, SingleTurnEnv
 from .registry import register
 
 QUESTION = """\
@@ -148,7 +148,7 @@ class DisruptionPairwiseEnv(SingleTurnEnv):
     def grade(self, text: str) -> Grade:
         predicted = parse_label(text, self.labels)
         if predicted is None:
-            return NO_ANSWER
+            return self.no_answer()
         right = predicted == self._label
         reward = RewardBreakdown(correctness(predicted, self._label))
         return Grade(reward, predicted, right, valid=True, metrics={"said_first": float(predicted == "first")})

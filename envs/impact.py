@@ -8,7 +8,7 @@ from ..datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper
 from ..rewards import RewardBreakdown
 from .disruption import disruption_criteria
 from .kit.answers import answer_text
-from .kit.single_turn import NO_ANSWER, Grade, LabelEnv
+from .kit.single_turn import Grade, LabelEnv
 from .novelty import novelty_criteria
 from .registry import register
 
@@ -69,7 +69,7 @@ class ImpactEnv(LabelEnv):
     def grade(self, text: str) -> Grade:
         label = self.parse(text)
         if label is None:
-            return NO_ANSWER
+            return self.no_answer()
         right = [answer == true for answer, true in zip(label.split(", "), self._label.split(", "), strict=True)]
         details: dict[str, str | int | float] = {"disruption_right": right[0], "novelty_right": right[1]}
         reward = RewardBreakdown(self.partial_correctness(label, self._label))

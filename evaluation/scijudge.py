@@ -27,7 +27,7 @@ from ..envs.kit.answers import format_answer, parse_label
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.fencing import as_data
 from ..envs.kit.prompts import DATA
-from ..envs.kit.single_turn import NO_ANSWER, Grade, SingleTurnEnv
+from ..envs.kit.single_turn import Grade, SingleTurnEnv
 from ..rewards import RewardBreakdown, correctness
 
 FILE_VARIABLE = "SCISCI_GYM_SCIJUDGE"
@@ -152,7 +152,7 @@ class CitationPairEnv(SingleTurnEnv):
         """The grade of an answer with one letter."""
         label = parse_label(text, self.labels)
         if label is None:
-            return NO_ANSWER
+            return self.no_answer()
         reward, right = RewardBreakdown(correctness(label, self.gold_label)), label == self.gold_label
         return Grade(reward, label, right, valid=True, metrics={"said_first": float(label == "a")})
 

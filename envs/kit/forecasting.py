@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ...datasets.paper import Paper
 from ...rewards import RewardBreakdown, brier_reward, brier_skill, brier_skill_floor
 from .answers import format_probabilities, parse_probabilities
-from .single_turn import NO_ANSWER, Grade, LabelEnv
+from .single_turn import Grade, LabelEnv
 
 
 class ForecastEnv(LabelEnv):
@@ -52,7 +52,7 @@ class ForecastEnv(LabelEnv):
     def grade(self, text: str) -> Grade:
         probabilities = parse_probabilities(text, self.labels)
         if probabilities is None:
-            return NO_ANSWER
+            return self.no_answer()
         best = max(probabilities)
         # A tie names no label: counting its first one would reward an order of words.
         predicted = self.labels[probabilities.index(best)] if probabilities.count(best) == 1 else ""
@@ -122,8 +122,3 @@ class SkillForecastEnv(ForecastEnv):
     def pay(self, probabilities: Sequence[float], truth: int) -> RewardBreakdown:
         floor = self.reward_range[0]
         return RewardBreakdown(max(floor, brier_skill(probabilities, truth, self.prior)), floor=floor)
-
-    def grade(self, text: str) -> Grade:
-        grade = super().grade(text)
-        floor = self.reward_range[0]
-        return grade if grade.valid else grade._replace(reward=RewardBreakdown(floor, floor=floor))

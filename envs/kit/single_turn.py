@@ -53,10 +53,6 @@ class Grade(NamedTuple):
     metrics: Mapping[str, float] = MappingProxyType({})
 
 
-NO_ANSWER = Grade(RewardBreakdown(WRONG), "", correct=False, valid=False)
-"""The grade of a text that is not an answer: it never pays more than a wrong answer."""
-
-
 class SingleTurnEnv(SciSciEnv):
     """An episode of one question and one answer. Subclasses write `question` and `grade`.
 
@@ -79,6 +75,11 @@ class SingleTurnEnv(SciSciEnv):
     @abstractmethod
     def grade(self, text: str) -> Grade:
         """Grade any text; never raises."""
+
+    def no_answer(self) -> Grade:
+        """The grade of a text that is not an answer: the floor, so that it never pays more than a wrong answer."""
+        floor = self.reward_range[0]
+        return Grade(RewardBreakdown(floor, floor=floor), "", correct=False, valid=False)
 
     async def initial_observation(self) -> list[Message]:
         return user_message(self.question())
@@ -148,6 +149,6 @@ class LabelEnv(PaperEnv, SingleTurnEnv):
     def grade(self, text: str) -> Grade:
         predicted = self.parse(text)
         if predicted is None:
-            return NO_ANSWER
+            return self.no_answer()
         reward = RewardBreakdown(correctness(predicted, self._label))
         return Grade(reward, predicted, predicted == self._label, valid=True)
