@@ -16,6 +16,7 @@ from ..envs.kit.answers import format_number, format_probabilities
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.episodes import run_sync
 from ..envs.registry import make, spec
+from ..rewards import rank_share
 from .ask import Answer, grade
 from .learners import METADATA, TFIDF, Encoder, Learner, embeddings, predicted_numbers, predicted_probabilities
 
@@ -146,11 +147,8 @@ def _numbers(
         values = predicted_numbers(learner, (papers[0], truths[0]), (papers[1], truths[1]), papers[2], seed)
         return np.clip(values, -1, 1).tolist()
     # Paid by rank among the training papers, so learned by rank: the number is the training number of that rank.
-    ordered = np.sort(truths[0])
-    ranks = [
-        ((np.searchsorted(ordered, values) + np.searchsorted(ordered, values, "right")) / (2 * len(ordered))).tolist()
-        for values in truths
-    ]
+    ordered = sorted(truths[0])
+    ranks = [[rank_share(value, ordered) for value in values] for values in truths]
     shares = predicted_numbers(learner, (papers[0], ranks[0]), (papers[1], ranks[1]), papers[2], seed)
     return np.quantile(ordered, np.clip(shares, 0, 1), method="inverted_cdf").tolist()
 

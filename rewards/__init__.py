@@ -11,7 +11,7 @@ from .composite import (
     ordered_correctness,
 )
 from .diagnostics import group_diagnostics
-from .forecast import brier_reward, brier_skill, brier_skill_floor, distance_reward, rank_distance_reward
+from .forecast import brier_reward, brier_skill, brier_skill_floor, distance_reward, rank_distance_reward, rank_share
 from .quotes import best_quotes, evidence_credit, passages_of, quote_credit
 
 __all__ = [
@@ -33,4 +33,5 @@ __all__ = [
     "passages_of",
     "quote_credit",
     "rank_distance_reward",
+    "rank_share",
 ]

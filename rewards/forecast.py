@@ -95,7 +95,7 @@ def _uncertainty(prior: Sequence[float]) -> float:
 
 
 def rank_distance_reward(forecast: float, truth: float, ranks: Sequence[float]) -> float:
-    """1 - 2 |F(forecast) - F(truth)|, in [-1, 1], with F the share of `ranks` below a number, ties by half.
+    """1 - 2 |F(forecast) - F(truth)|, in [-1, 1], with F the `rank_share` of a number.
 
     Largest in expectation at the median of what is believed, as `distance_reward` is: F is monotone. Where most values
     lie close together, it tells them apart.
@@ -110,8 +110,20 @@ def rank_distance_reward(forecast: float, truth: float, ranks: Sequence[float]) 
     >>> rank_distance_reward(0.0, 0.01, [-0.5, 0.0, 0.01, 0.4])
     0.5
     """
+    return 1.0 - 2.0 * abs(rank_share(forecast, ranks) - rank_share(truth, ranks))
 
-    def share(value: float) -> float:
-        return (bisect_left(ranks, value) + bisect_right(ranks, value)) / (2 * len(ranks))
 
-    return 1.0 - 2.0 * abs(share(forecast) - share(truth))
+def rank_share(value: float, ranks: Sequence[float]) -> float:
+    """F(value), in [0, 1]: the share of `ranks` below a number, those equal to it counted by half.
+
+    Parameters
+    ----------
+    value : float
+    ranks : sequence of float, ascending, not empty
+
+    Examples
+    --------
+    >>> rank_share(0.0, [-0.5, 0.0, 0.01, 0.4])
+    0.375
+    """
+    return (bisect_left(ranks, value) + bisect_right(ranks, value)) / (2 * len(ranks))
