@@ -1,4 +1,4 @@
-"""From papers to what the cookbook's RL loop takes: env groups, batches, datasets. Everything here can be pickled."""
+"""From papers to what the cookbook's RL loop takes: env groups, batches, datasets. Builders can be pickled."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ class SciSciGroupBuilder(EnvGroupBuilder):
         sides = [env.side for env in inner]
         shifts = side_shifts(rewards, sides)
         ties = {
-            env.side: _ties(env, [r for r, side in zip(rewards, sides, strict=True) if side == env.side])
-            for env in inner
+            side: _ties(env, [r for r, other in zip(rewards, sides, strict=True) if other == side])
+            for side, env in dict(zip(sides, inner, strict=True)).items()
         }
         log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
         results: list[tuple[float, Metrics]] = []
