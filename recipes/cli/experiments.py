@@ -194,7 +194,7 @@ def check(
         return
     if env_id is None:
         # In processes of their own: the SDK keeps asking for the engines of environments that are done.
-        command = [sys.executable, "-c", "from scisci_gym.cli import main; main()", "check", "--learnable"]
+        command = [sys.executable, "-m", "scisci_gym", "check", "--learnable"]
         command += ["--seeds", seeds, "--papers", str(papers), "--out", str(out)]
         command += [] if engine is None else ["--engine", engine]
         # An environment that fails does not keep the others from being checked.

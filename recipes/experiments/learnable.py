@@ -35,7 +35,7 @@ from ..kit.tiny_model import init_tiny_model, works_of
 from ..monitoring.metrics import NO_SIGNAL, REWARD, read_metrics, sparkline, values
 from ..monitoring.record import read_run_record
 from ..rl import CLIConfig
-from .runner import Runner
+from .runner import Runner, is_resumed
 
 SCHEMA = "scisci-gym/certificate/1"
 TARGET = 0.9
@@ -84,22 +84,21 @@ def certify(
     Raises
     ------
     ValueError
-        If `out` holds a proof of the environment with other settings, or no synthetic text tells its labels.
+        If no synthetic text tells the labels of the environment.
+    BadInput
+        If `out` holds a proof of the environment with other settings.
     """
     started, cpu = time.monotonic(), _cpu_seconds()
     env_class = spec(env_id)
     if not subjects_of(env_class):
         fields = ", ".join(env_class.score_fields)
         raise ValueError(f"{env_id} follows from {fields}, of which the text of the synthetic corpus tells nothing")
-    progress = out / env_id / "proof.json"
-    stated = json.loads(json.dumps(asdict(settings)))
-    earlier = json.loads(progress.read_text()) if progress.is_file() else {"settings": stated, "wall": 0.0, "cpu": 0.0}
-    if earlier["settings"] != stated:
-        raise ValueError(
-            f"{progress} belongs to a proof with other settings; choose another --out or remove {progress.parent}"
-        )
-    progress.parent.mkdir(parents=True, exist_ok=True)
-    write_json_atomically(progress, earlier)
+    proof = out / env_id
+    spent = proof / "seconds.json"
+    if not is_resumed(proof, "proof.json", asdict(settings), "delete the folder"):
+        proof.mkdir(parents=True, exist_ok=True)
+        write_json_atomically(proof / "proof.json", asdict(settings))
+    earlier = json.loads(spent.read_text()) if spent.is_file() else {"wall": 0.0, "cpu": 0.0}
     checks: list[dict[str, Any]] = []
     seeds: list[dict[str, Any]] = []
     try:
@@ -114,11 +113,9 @@ def certify(
             "wall": round(earlier["wall"] + time.monotonic() - started, 1),
             "cpu": round(earlier["cpu"] + _cpu_seconds() - cpu, 1),
         }
-        write_json_atomically(progress, {"settings": stated, **seconds})
+        write_json_atomically(spent, seconds)
     checks.append(_check("cost.cpu_seconds", seconds["cpu"] <= BUDGET, seconds["cpu"], f"at most {BUDGET:g}"))
-    record = next((facts.pop("record") for facts in seeds if "record" in facts), {})
-    for facts in seeds:
-        facts.pop("record", None)
+    record, *_ = [record for facts in seeds if (record := facts.pop("record", None))] or [{}]
     certificate = {
         "schema": SCHEMA,
         "environment": env_id,

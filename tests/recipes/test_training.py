@@ -18,7 +18,7 @@ from scisci_gym.recipes.monitoring.metrics import read_metrics
 from scisci_gym.recipes.monitoring.register import read_register
 
 pytestmark = pytest.mark.slow
-COMMAND = [sys.executable, "-c", "from scisci_gym.cli import main; main()"]
+COMMAND = [sys.executable, "-m", "scisci_gym"]
 
 
 def command(*arguments: str) -> list[str]:

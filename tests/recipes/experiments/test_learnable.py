@@ -105,7 +105,7 @@ def test_a_proof_is_not_continued_with_other_settings_and_its_seconds_add_up(
     first = learnable.certify("disruption-v0", tmp_path, settings, console)
     again = learnable.certify("disruption-v0", tmp_path, settings, console)
     assert again["seconds"]["cpu"] >= first["seconds"]["cpu"] > 0
-    with pytest.raises(ValueError, match="proof with other settings; choose another --out"):
+    with pytest.raises(ValueError, match=r"has proof\.json with other papers=3000; choose another --out"):
         learnable.certify("disruption-v0", tmp_path, learnable.LearnableSettings(seeds=(7,), papers=4000), console)
 
 
