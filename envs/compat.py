@@ -47,10 +47,12 @@ class ThreadSafeTokenizer:
         self._turn = threading.Lock()
 
     def encode(self, *args: Any, **options: Any) -> Any:
+        """The tokenizer's `encode`, by one thread at a time."""
         with self._turn:
             return self._tokenizer.encode(*args, **options)
 
     def decode(self, *args: Any, **options: Any) -> Any:
+        """The tokenizer's `decode`, by one thread at a time."""
         with self._turn:
             return self._tokenizer.decode(*args, **options)
 

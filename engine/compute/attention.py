@@ -172,10 +172,13 @@ class SlotLayer(CacheLayerMixin):
         return keys[:, :, :end], values[:, :, :end]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Positions that a query of this length sees, and the position of the first key."""
         return self.length + query_length, 0
 
     def get_seq_length(self) -> int:
+        """Positions that are filled."""
         return self.length
 
     def get_max_cache_shape(self) -> int:
+        """-1: the cache grows without a limit."""
         return -1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..registry import spec
-from .checks import CHECKS, Subject
+from .checks import CHECKS
+from .subject import Subject
 
 
 class EnvCheckError(AssertionError):

@@ -76,6 +76,8 @@ class SciSciBenchmark(BenchmarkBuilder):
         self.env_id, self.dataset, self.split = env_id, dataset, split
         self.name = name or benchmark_name(env_id)
         self.options = options or {}
+        self.made_with: dict[str, Any] = {}
+        """`env_options` of the environments that `episodes` returned last."""
         self._floor: float | None = None
 
     def folder(self) -> str:
@@ -118,8 +120,8 @@ class SciSciBenchmark(BenchmarkBuilder):
             questions, wanted = len(examples) // size, max(1, max_examples // size)
             starts = [at * questions // wanted * size for at in range(wanted)]
             examples = [example for start in starts for example in examples[start : start + size]]
-        options = self.env_options()
-        envs = [make(self.env_id, *example, **options) for example in examples]
+        self.made_with = self.env_options()
+        envs = [make(self.env_id, *example, **self.made_with) for example in examples]
         # That of the environments, which may depend on the prior of the dataset.
         self._floor = envs[0].reward_range[0]
         return envs

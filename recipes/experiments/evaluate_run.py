@@ -122,7 +122,7 @@ async def _layers(
             max_examples=options.max_examples,
         )
     if layers.inspect:
-        from ...evaluation.inspect_tasks import run_inspect, tasks_of
+        from ...evaluation.inspect_runs import run_inspect, tasks_of
 
         report(f"Inspect: {', '.join(layers.inspect)}")
         extras["inspect"] = await run_inspect(

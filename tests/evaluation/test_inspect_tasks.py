@@ -16,12 +16,14 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import CORRECT
 
 from scisci_gym import specs
+from scisci_gym.datasets import store
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.kit.single_turn import SingleTurnEnv
 from scisci_gym.evaluation import inspect_tasks
-from scisci_gym.evaluation.inspect_tasks import env_of, tasks_of
+from scisci_gym.evaluation.inspect_runs import tasks_of
+from scisci_gym.evaluation.inspect_tasks import env_of
 
 SINGLE = [env_class for env_class in specs() if issubclass(env_class, SingleTurnEnv)]
 
@@ -66,6 +68,13 @@ def test_gold_answers_are_right_in_every_task(env_class, data, tmp_path) -> None
     assert found["mean_reward"] == pytest.approx(env_class.reward_range[1])
     assert log.results.total_samples == len(env_class.benchmark_examples(sample_papers()))
     assert log.eval.metadata["content_hash"] == "abc"
+
+
+def test_a_task_reads_the_training_papers_once(data, monkeypatch) -> None:
+    loaded, load_papers = [], store.load_papers
+    monkeypatch.setattr(store, "load_papers", lambda folder, split: loaded.append(split) or load_papers(folder, split))
+    inspect_tasks.TASKS["hit_paper_forecast_v1"](dataset=data)
+    assert sorted(loaded) == ["test", "train"]
 
 
 def test_scores_agree_with_the_benchmark_runner(data, tmp_path, examine) -> None:
@@ -135,7 +144,7 @@ import asyncio, json, sys
 from pathlib import Path
 from inspect_ai import eval_async
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from scisci_gym.evaluation.inspect_tasks import run_inspect, tasks_of
+from scisci_gym.evaluation.inspect_runs import run_inspect, tasks_of
 from tinker_cookbook.eval import inspect_evaluators
 
 class Evaluator:
