@@ -32,16 +32,23 @@ from .kit.validation import validation_builders
 class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    teacher_model: str = chz.field(munger=folder_or_name)
-    # A tinker:// path to sample from, or the log_path of the teacher's run; None for the base model.
-    teacher: str | None = chz.field(default=None, munger=folder_or_name)
-    env_rewards: bool = False
-    groups_per_batch: int = 32
-    group_size: int = 4
-    max_steps: int = 100
-    temperature: float = 1.0
-    kl_penalty_coef: float = 1.0
-    kl_discount_factor: float = 0.0
+    teacher_model: str = chz.field(
+        munger=folder_or_name, doc="Base model of the teacher, with the tokenizer of the student."
+    )
+    teacher: str | None = chz.field(
+        default=None,
+        munger=folder_or_name,
+        doc="Its weights: a tinker:// path to sample from, or the log_path of its run; None for the base model.",
+    )
+    env_rewards: bool = chz.field(default=False, doc="Whether the rewards of the environment are added.")
+    groups_per_batch: int = chz.field(default=32, doc="Prompts of an update.")
+    group_size: int = chz.field(default=4, doc="Rollouts of each prompt.")
+    max_steps: int = chz.field(default=100, doc="Updates.")
+    temperature: float = chz.field(default=1.0, doc="Sampling temperature of the rollouts.")
+    kl_penalty_coef: float = chz.field(default=1.0, doc="Weight of the KL divergence from the teacher.")
+    kl_discount_factor: float = chz.field(
+        default=0.0, doc="Discount of the divergences of later tokens in a token's advantage; 0 for none of them."
+    )
 
 
 @dataclass(frozen=True)

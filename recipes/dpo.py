@@ -29,15 +29,16 @@ from .kit.validation import validation_builders
 class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    # The source of the pairs. sampled: the policy answers every example rollouts_per_example times.
-    pairs: Literal["gold", "sampled"] = "gold"
-    rollouts_per_example: int = 8
-    rows: int | None = None
-    dpo_beta: float = 0.1
-    lr_schedule: LRSchedule = "linear"
-    num_epochs: int = 1
-    batch_size: int = 32
-    max_length: int | None = 32768
+    pairs: Literal["gold", "sampled"] = chz.field(
+        default="gold", doc="Pairs of right and wrong answers, or of the policy's own best-paid and worst-paid answers."
+    )
+    rollouts_per_example: int = chz.field(default=8, doc="Answers to each example with pairs=sampled.")
+    rows: int | None = chz.field(default=None, doc="Training examples to use; None for all.")
+    dpo_beta: float = chz.field(default=0.1, doc="Beta of the DPO loss.")
+    lr_schedule: LRSchedule = chz.field(default="linear", doc="How the learning rate falls.")
+    num_epochs: int = chz.field(default=1, doc="Passes over the pairs.")
+    batch_size: int = chz.field(default=32, doc="Pairs of an update.")
+    max_length: int | None = chz.field(default=32768, doc="Longest conversation in tokens; longer ones are cut.")
 
 
 def build_config(cfg: CLIConfig) -> train_dpo.Config:

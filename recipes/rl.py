@@ -71,36 +71,67 @@ def _balance(config: Any, value: Balance | None) -> Balance:
 class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    groups_per_batch: int = suited("groups_per_batch", 32)
-    group_size: int = 8
-    max_steps: int = chz.field(default=None, munger=_max_steps)
-    temperature: float = 1.0
-    loss_fn: LossFnType = "importance_sampling"
-    loss_fn_config: dict[str, Any] | None = None
-    # Optimizer steps on each batch; default: 1, and more for a tiny model, whose sampling costs more than its training.
-    num_substeps: int = chz.field(default=None, munger=_substeps)
-    # A penalty on the KL divergence from a reference: the start of training, unless a checkpoint or run is named.
-    kl_penalty_coef: float = chz.field(default=None, munger=_kl_penalty)
-    kl_reference_checkpoint: str | None = chz.field(default=None, munger=folder_or_name)
-    # Leave groups with equal rewards out of the update. Metrics stay those of all groups; groups/removed counts them.
-    remove_constant_reward_groups: bool = False
-    # The order of papers. Labels by turns (equal), or more often as the policy stops naming them (adaptive, at every
-    # evaluation); or easy papers first, by distance from the label boundary or by pass rate.
-    balance_labels: Balance = chz.field(default=None, munger=_balance)
-    curriculum: Curriculum = "none"
-    pass_rate_attempts: int = 8
-    # Sampling runs ahead of training by at most so many updates; None: strictly on-policy.
-    max_steps_off_policy: int | None = None
-    # A batch is trained on in so many parts, the first while the last is sampled.
-    num_minibatches: int | None = None
-    # Where episodes run: in this process, in worker processes, or on a Ray cluster.
-    rollouts: Rollouts = "local"
-    rollout_workers: int = 4
-    # The number of validation examples that are sampled like training ones (one rollout each) at every evaluation.
-    held_out: int = 0
-    # Whether every evaluation logs the NLL of the gold answers to validation papers, as held_out/nll.
-    held_out_nll: bool = False
-    num_groups_to_log: int = 1
+    groups_per_batch: int = suited("groups_per_batch", 32, "Prompts of an update; default: 32")
+    group_size: int = chz.field(default=8, doc="Rollouts of each prompt.")
+    max_steps: int = chz.field(
+        default=None, munger=_max_steps, doc="Updates; default: 100, for a tiny model 40 to 80 by environment."
+    )
+    temperature: float = chz.field(default=1.0, doc="Sampling temperature of the rollouts.")
+    loss_fn: LossFnType = chz.field(default="importance_sampling", doc="Loss of the service.")
+    loss_fn_config: dict[str, Any] | None = chz.field(
+        default=None,
+        doc='Settings of the loss as JSON, such as {"clip_low_threshold": 0.8}; default: those of the service.',
+    )
+    num_substeps: int = chz.field(
+        default=None,
+        munger=_substeps,
+        doc="Optimizer steps on each batch; default: 1, and 2 for a tiny model, whose sampling costs more than its "
+        "training.",
+    )
+    kl_penalty_coef: float = chz.field(
+        default=None,
+        munger=_kl_penalty,
+        doc="Weight of a penalty on the KL divergence from a reference; default: 0, and 0.1 for a tiny model whose "
+        "answer is more than one label.",
+    )
+    kl_reference_checkpoint: str | None = chz.field(
+        default=None,
+        munger=folder_or_name,
+        doc="That reference, a checkpoint or a run; default: the start of training.",
+    )
+    remove_constant_reward_groups: bool = chz.field(
+        default=False,
+        doc="Leave groups with equal rewards out of the update. Metrics stay those of all groups; groups/removed "
+        "counts them.",
+    )
+    balance_labels: Balance = chz.field(
+        default=None,
+        munger=_balance,
+        doc="Order of papers by label: by turns (equal), or more often as the policy stops naming it (adaptive, at "
+        "every validation); default: off, and equal for a tiny model that answers with labels.",
+    )
+    curriculum: Curriculum = chz.field(
+        default="none", doc="Easy papers first, by distance from the label boundary (margin) or by pass rate."
+    )
+    pass_rate_attempts: int = chz.field(default=8, doc="Attempts at each paper that curriculum=pass_rate counts.")
+    max_steps_off_policy: int | None = chz.field(
+        default=None, doc="Sampling runs ahead of training by at most so many updates; None: strictly on-policy."
+    )
+    num_minibatches: int | None = chz.field(
+        default=None, doc="A batch is trained on in so many parts, the first while the last is sampled."
+    )
+    rollouts: Rollouts = chz.field(
+        default="local", doc="Where episodes run: in this process, in worker processes, or on a Ray cluster."
+    )
+    rollout_workers: int = chz.field(default=4, doc="Worker processes of rollouts=processes.")
+    held_out: int = chz.field(
+        default=0,
+        doc="Validation examples that are sampled like training ones (one rollout each) at every validation.",
+    )
+    held_out_nll: bool = chz.field(
+        default=False, doc="Whether every validation logs the NLL of the gold answers, as held_out/nll."
+    )
+    num_groups_to_log: int = chz.field(default=1, doc="Groups of an update whose rollouts are printed.")
 
 
 def build_config(cfg: CLIConfig) -> train.Config:

@@ -89,17 +89,21 @@ class SupervisedEnvBuilder(SupervisedDatasetBuilder):
 class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    answers: Answers = "gold"
-    rows: int | None = None
-    lr_schedule: LRSchedule = "linear"
-    num_epochs: int = 1
-    batch_size: int = 48
-    max_length: int | None = 32768
-    # The number of steps between two measurements of the NLL of the gold answers to validation papers, which is logged
-    # as held_out/nll; 0 for none.
-    nll_every: int = 0
+    answers: Answers = chz.field(
+        default="gold", doc="Answers to imitate; random ones teach the format of an answer and no label."
+    )
+    rows: int | None = chz.field(default=None, doc="Training examples to use; None for all.")
+    lr_schedule: LRSchedule = chz.field(default="linear", doc="How the learning rate falls.")
+    num_epochs: int = chz.field(default=1, doc="Passes over the examples.")
+    batch_size: int = chz.field(default=48, doc="Examples of an update.")
+    max_length: int | None = chz.field(default=32768, doc="Longest example in tokens; longer ones are cut.")
+    nll_every: int = chz.field(
+        default=0,
+        doc="Updates between two measurements of the NLL of the gold answers to validation papers, logged as "
+        "held_out/nll; 0 for none.",
+    )
     # Checkpoints are validated when training has ended: the loop saves them between its own evaluations.
-    save_every: int = 0
+    save_every: int = chz.field(default=0, doc="Updates between two checkpoints; 0 for the last one only.")
 
 
 def build_config(cfg: CLIConfig) -> train.Config:

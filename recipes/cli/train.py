@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import chz
 import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
 from ...datasets.dataset_folder import refuse_foreign, refuse_overlap
-from ...datasets.errors import stop_on_bad_input
+from ...datasets.errors import BadInput, stop_on_bad_input
+from ..kit.compat import MISSING, options_of
 from ..kit.engines import Engine
+from ..monitoring.experiment import comparison_sentence
+from ..monitoring.record import read_state
 
 
 class Recipe(StrEnum):
@@ -33,21 +39,73 @@ def train(
         ),
     ],
     engine: Engine = None,
+    help_options: Annotated[
+        bool, typer.Option("--help-options", help="List the options of the recipe, with their defaults, and exit.")
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", help="Print all that the cookbook prints; otherwise it goes to LOG_PATH/console.log."
+        ),
+    ] = False,
 ) -> None:
     """Train a policy. Options of the recipe follow as name=value.
 
-    This is the same as `python -m scisci_gym.recipes.RECIPE name=value ...`. The options dataset=, model_name= and
-    log_path= must be given; `scisci-gym train rl --help-options` lists all options.
+    The options dataset=, model_name= and log_path= must be given; `scisci-gym train rl --help-options` lists all. The
+    same command continues a run that was stopped. `python -m scisci_gym.recipes.RECIPE name=value ...` is the same with
+    --verbose.
     """
-    from ..experiments.runner import RECIPES
+    from ..experiments.runner import RECIPES, Runner, config_of
 
-    chosen = RECIPES[recipe]
-    arguments = list(context.args)
-    if "--help-options" in arguments:
-        arguments = ["--help"]
-    if engine is not None:
-        arguments.append(f"engine={engine}")
-    stop_on_bad_input(lambda: chosen.main(chz.entrypoint(chosen.config, argv=arguments)))
+    if help_options:
+        _list_options(recipe, RECIPES[recipe].config)
+        return
+
+    def act() -> None:
+        cfg = config_of(recipe, {**_options(context.args), **({"engine": engine} if engine else {})})
+        if verbose:
+            RECIPES[recipe].main(cfg)
+            return
+        RECIPES[recipe].build(cfg)
+        # The standard output is for the result.
+        with Runner(Console(stderr=True), announce=False) as runner:
+            runner.train(recipe, cfg, f"{recipe}, {cfg.env}")
+        typer.echo(_result(cfg.log_path))
+
+    try:
+        stop_on_bad_input(act)
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
+        raise typer.Exit(130) from None
+
+
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    """Options that were given as name=value."""
+    for argument in arguments:
+        if "=" not in argument or argument.startswith("-"):
+            raise BadInput(f"{argument!r} is no option of a recipe; they are given as name=value")
+    return dict(argument.split("=", 1) for argument in arguments)
+
+
+def _list_options(recipe: str, config: type) -> None:
+    console = Console()
+    console.print(f"Options of {recipe}, given as name=value:", highlight=False)
+    for name, (default, doc) in options_of(config).items():
+        shown = " (required)" if default is MISSING else "" if default in (None, "") else str(default)
+        console.print(f"\n{name}={shown}", markup=False, highlight=False, style="bold")
+        console.print(Padding(Text(doc), (0, 0, 0, 4)))
+
+
+def _result(log_path: str) -> str:
+    """What came out of a run, and what can be done with it."""
+    state = read_state(log_path)
+    lines = [
+        f"{log_path}: {state.status}, {state.step} of {state.total or '?'} updates",
+        comparison_sentence(state.record, state.rows),
+        *(f"{alarm.level}: {alarm.name}: {alarm.message}" for alarm in state.alarms),
+        f"next: scisci-gym eval {log_path}; scisci-gym report {log_path}",
+    ]
+    return "\n".join(lines)
 
 
 def init_model(

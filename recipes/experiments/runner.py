@@ -7,10 +7,12 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import chz
+from chz.blueprint import InvalidBlueprintArg, MissingBlueprintArg
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -32,18 +34,35 @@ SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation
 
 
 def config_of(recipe: str, options: Mapping[str, Any]) -> RecipeConfig:
-    """Options of a recipe; values that are text are read as the recipe's command line reads them."""
+    """Options of a recipe; values that are text are read as the recipe's command line reads them.
+
+    Raises
+    ------
+    BadInput
+        If the recipe has no such option, one that it needs is missing, or a value cannot be read.
+    """
+    for name in options:
+        require_option(recipe, name)
     blueprint = chz.Blueprint(RECIPES[recipe].config)
     blueprint = blueprint.apply({name: value for name, value in options.items() if not isinstance(value, str)})
-    return blueprint.make_from_argv([f"{name}={value}" for name, value in options.items() if isinstance(value, str)])
+    try:
+        return blueprint.make_from_argv(
+            [f"{name}={value}" for name, value in options.items() if isinstance(value, str)]
+        )
+    except (InvalidBlueprintArg, MissingBlueprintArg) as error:
+        what = str(error).splitlines()[0].rstrip(".")
+        raise BadInput(f"{what}; `scisci-gym train {recipe} --help-options` lists the options") from error
 
 
 def require_option(recipe: str, option: str, argument: str | None = None) -> None:
-    """Raise a ValueError that names the options of a recipe, unless it has this one; `argument` is what was given."""
+    """Raise a ValueError that names a similar option of a recipe, or all, unless it has this one; `argument` is what
+    was given."""
     fields = chz.chz_fields(RECIPES[recipe].config)
     if option not in fields:
         given = f"{argument!r}: " if argument else ""
-        raise ValueError(f"{given}{recipe} has no option {option!r}; it has {', '.join(sorted(fields))}")
+        similar = get_close_matches(option, fields, 1)
+        hint = f"did you mean {similar[0]}?" if similar else f"it has {', '.join(sorted(fields))}"
+        raise ValueError(f"{given}{recipe} has no option {option!r}; {hint}")
 
 
 def is_resumed(out: Path, mark: str, settings: Mapping[str, Any], remedy: str, besides: Iterable[str] = ()) -> bool:
@@ -97,7 +116,8 @@ def steps_of(cfg: RecipeConfig) -> int:
 @contextmanager
 def training_progress(label: str, log_path: str | Path, steps: int, console: Console) -> Iterator[None]:
     """While the block trains for so many steps, send what it prints to `console.log` in the run's folder, and draw a
-    bar from its `metrics.jsonl` on `console`, which is not the standard output."""
+    bar from its `metrics.jsonl` on `console`, which is not the standard output. Where that is no terminal, a line is
+    printed for every tenth of the steps."""
     folder = Path(log_path)
     folder.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -109,13 +129,23 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
     ):
         task, metrics = bar.add_task(label, total=steps), MetricsLog(folder)
 
-        def follow() -> None:
-            while not stop.wait(0.5):
-                rows = metrics.rows()
-                latest = [f"{name} {points[-1][1]:.2f}" for key, name in SHOWN if (points := finite(rows, key))]
-                bar.update(task, completed=len(rows), description="  ".join(filter(None, [label, ", ".join(latest)])))
+        def show(told: int) -> int:
+            rows = metrics.rows()
+            latest = [f"{name} {points[-1][1]:.2f}" for key, name in SHOWN if (points := finite(rows, key))]
+            text = "  ".join(filter(None, [label, ", ".join(latest)]))
+            bar.update(task, completed=len(rows), description=text)
+            tenth = 10 * len(rows) // max(1, steps)
+            if tenth > told and not console.is_terminal:
+                console.print(f"{text}  {len(rows)}/{steps}", soft_wrap=True, highlight=False)
+            return max(tenth, told)
 
-        follower = threading.Thread(target=follow, daemon=True)
+        def follow(told: int) -> None:
+            while not stop.wait(0.5):
+                told = show(told)
+            show(told)
+
+        # Steps of an earlier process are not told again.
+        follower = threading.Thread(target=follow, args=[10 * len(metrics.rows()) // max(1, steps)], daemon=True)
         follower.start()
         try:
             with redirect_stdout(log), redirect_stderr(log):

@@ -1,7 +1,8 @@
-"""All that leans on how the cookbook (0.5.8 to 0.6.1) works inside: what goes wrong without it, and what is replaced.
+"""All that leans on how the cookbook (0.5.8 to 0.6.1) and chz work inside: what goes wrong without it, and what is
+replaced.
 
-`tests/recipes/kit/test_compat.py` names each name and habit of the cookbook that is used here, and fails by that name
-when one is gone.
+`tests/recipes/kit/test_compat.py` names each name and habit of theirs that is used here, and fails by that name when
+one is gone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import chz
 import tinker
+from chz.util import MISSING
 from tinker_cookbook.checkpoint_utils import CHECKPOINTS_BASE_NAME, CheckpointRecord
 from tinker_cookbook.preference import train_dpo
 from tinker_cookbook.rl import train
@@ -22,6 +25,13 @@ from tinker_cookbook.utils.misc_utils import all_same
 
 from ...datasets.atomic_files import write_text_atomically
 from ..monitoring.metrics import checkpoint_records, read_metrics
+
+
+def options_of(config: type) -> dict[str, tuple[Any, str]]:
+    """Name, default and description of each option of a chz class, those without a default (`MISSING`) first."""
+    fields = {name: (field._default, field._doc) for name, field in chz.chz_fields(config).items()}
+    return dict(sorted(fields.items(), key=lambda item: item[1][0] is not MISSING))
+
 
 SAMPLED, REMOVED = "groups/sampled", "groups/removed"
 ROLLOUT = "do_group_rollout_and_filter_constant_reward"

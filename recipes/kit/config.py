@@ -43,7 +43,7 @@ def tiny_notes(model_name: str) -> dict[str, Any] | None:
     return {**report.get("notes", {}), "longest_answer": report.get("longest_answer", 0)}
 
 
-def suited(name: str, otherwise: Any) -> Any:
+def suited(name: str, otherwise: Any, doc: str) -> Any:
     """A field whose default is that of `TINY` for a tiny model and `otherwise` for any other."""
 
     def chosen(config: Any, value: Any) -> Any:
@@ -51,7 +51,7 @@ def suited(name: str, otherwise: Any) -> Any:
             return value
         return otherwise if tiny_notes(config.model_name) is None else TINY[name]
 
-    return chz.field(default=None, munger=chosen)
+    return chz.field(default=None, munger=chosen, doc=f"{doc}, for a tiny model {TINY[name]:g}.")
 
 
 def _env_options(config: Any, value: str | None) -> str:
@@ -73,30 +73,55 @@ class RecipeConfig(EngineConfig):
     """Options of every recipe; each field is a ``name=value`` argument. Folders are stored by their absolute path."""
 
     # What the policy learns.
-    env: str = "disruption-v0"
-    env_options: str = chz.field(default=None, munger=_env_options)
-    dataset: str = chz.field(munger=folder)
+    env: str = chz.field(default="disruption-v0", doc="Environment to learn; `scisci-gym list` names them.")
+    env_options: str = chz.field(
+        default=None,
+        munger=_env_options,
+        doc="Options of the environment, such as prompt=short,references=true; default: none, or those that a tiny "
+        "model was made for.",
+    )
+    dataset: str = chz.field(munger=folder, doc="Folder of a dataset that `scisci-gym build` wrote.")
     # Which policy learns it.
-    model_name: str = chz.field(munger=folder_or_name)
-    renderer_name: str | None = None
-    # A tinker:// path, or the log_path of a run: training starts from its best checkpoint on validation, or its last.
-    load_checkpoint_path: str | None = chz.field(default=None, munger=folder_or_name)
-    lora_rank: int = suited("lora_rank", 32)
-    learning_rate: float | None = suited("learning_rate", None)
-    seed: int = 0
-    # Longest answer in tokens, in training and validation; default: 1024, or what a tiny model needs.
-    max_tokens: int = chz.field(default=None, munger=_max_tokens)
-    # The number of validation papers that checkpoints are scored on: None for all, 0 for no validation.
-    validation_examples: int | None = 256
-    eval_every: int = 10
-    save_every: int = 10
-    # The question that the run is to answer, for its EXPERIMENT.md; by default a sentence on recipe and environment.
-    question: str = ""
-    log_path: str = chz.field(munger=folder)
-    # Weights & Biases, as in the cookbook: it needs `pip install wandb` and WANDB_API_KEY in the environment.
-    wandb_project: str | None = None
-    wandb_name: str | None = None
-    behavior_if_log_dir_exists: cli_utils.LogdirBehavior = "resume"
+    model_name: str = chz.field(
+        munger=folder_or_name, doc="Base model: a folder with a causal LM, or a model of the service."
+    )
+    renderer_name: str | None = chz.field(
+        default=None, doc="Renderer of the cookbook, which writes the prompts' tokens; default: the one of the model."
+    )
+    load_checkpoint_path: str | None = chz.field(
+        default=None,
+        munger=folder_or_name,
+        doc="Where training starts: a tinker:// path, or the log_path of a run, of which it takes the best checkpoint "
+        "on validation, or the last.",
+    )
+    lora_rank: int = suited("lora_rank", 32, "Rank of the adapters; default: 32")
+    learning_rate: float | None = suited(
+        "learning_rate", None, "Learning rate of Adam; default: that of the cookbook for the model"
+    )
+    seed: int = chz.field(default=0, doc="Seed of the first adapter weights, the order of papers and the samples.")
+    max_tokens: int = chz.field(
+        default=None,
+        munger=_max_tokens,
+        doc="Longest answer in tokens, in training and validation; default: 1024, or what a tiny model needs.",
+    )
+    validation_examples: int | None = chz.field(
+        default=256,
+        doc="Number of validation papers that checkpoints are scored on; None for all, 0 for no validation.",
+    )
+    eval_every: int = chz.field(default=10, doc="Updates between two validations.")
+    save_every: int = chz.field(default=10, doc="Updates between two checkpoints.")
+    question: str = chz.field(
+        default="",
+        doc="Question that the run is to answer, for its EXPERIMENT.md; default: a sentence on recipe and environment.",
+    )
+    log_path: str = chz.field(munger=folder, doc="Folder of the run; the same command continues the run in it.")
+    wandb_project: str | None = chz.field(
+        default=None, doc="Project of Weights & Biases, which needs `pip install wandb` and WANDB_API_KEY."
+    )
+    wandb_name: str | None = chz.field(default=None, doc="Name of the run there.")
+    behavior_if_log_dir_exists: cli_utils.LogdirBehavior = chz.field(
+        default="resume", doc="What to do if log_path holds a run: continue it, delete it, ask, or stop."
+    )
 
     def renderer(self) -> str:
         """Name of the renderer; see `renderer_name_for`."""

@@ -31,11 +31,18 @@ def folder(config: Any, value: str) -> str:
 class EngineConfig:
     """Options of the engine that a recipe runs on; see `open_engine`."""
 
-    engine: str | None = None
-    checkpoints: str = chz.field(default="runs/checkpoints", munger=folder)
-    # Local engine only. dora: weight-decomposed LoRA; with quantize=4bit (CUDA, bitsandbytes) it is QDoRA.
-    adapter: AdapterKind = "lora"
-    quantize: Quantization = "none"
+    engine: str | None = chz.field(
+        default=None, doc="local, hosted, or the URL of a Tinker-compatible service; hosted if TINKER_API_KEY is set."
+    )
+    checkpoints: str = chz.field(
+        default="runs/checkpoints", munger=folder, doc="Folder of the local engine's weights and log."
+    )
+    adapter: AdapterKind = chz.field(
+        default="lora", doc="What the local engine trains; dora is weight-decomposed LoRA."
+    )
+    quantize: Quantization = chz.field(
+        default="none", doc="How the local engine holds the base model; 4bit needs CUDA and, with dora, is QDoRA."
+    )
 
 
 def engine_kind(choice: str | None) -> str:

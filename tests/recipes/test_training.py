@@ -53,7 +53,12 @@ def rl_arguments(dataset: Path, model: Path, log_path: Path, checkpoints: Path) 
 @pytest.fixture(scope="module")
 def uninterrupted(dataset: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    run(*rl_arguments(dataset, model, folder / "rl", folder / "checkpoints"))
+    arguments = rl_arguments(dataset, model, folder / "rl", folder / "checkpoints")
+    printed = run(*arguments).splitlines()
+    assert printed[0] == f"{folder / 'rl'}: finished, 6 of 6 updates"
+    assert printed[1].startswith("Best validation macro-F1 is")
+    assert printed[-1].startswith(f"next: scisci-gym eval {folder / 'rl'}")
+    assert run(*arguments).splitlines() == printed, "a finished run is not trained again"
     return folder / "rl"
 
 

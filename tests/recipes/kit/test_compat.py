@@ -1,4 +1,4 @@
-"""What the recipes need of the inside of the cookbook, by name: a test that fails says what has moved.
+"""What the recipes need of the inside of the cookbook and of chz, by name: a test that fails says what has moved.
 
 `tests/recipes/test_resume.py` and `tests/envs/training/test_training.py` show by training that `recipes.kit.compat`
 still does what it is for.
@@ -9,6 +9,7 @@ import inspect
 from pathlib import Path
 from types import ModuleType
 
+import chz
 import pytest
 from tinker_cookbook import checkpoint_utils
 from tinker_cookbook.preference import train_dpo
@@ -21,11 +22,13 @@ from tinker_cookbook.utils.ml_log import MultiplexLogger
 
 from scisci_gym.recipes.kit.compat import (
     DPO_CLIENTS,
+    MISSING,
     ROLLOUT,
     STREAMING_UPDATE,
     UPDATE,
     dpo_reference_of_the_start,
     metrics_of_all_groups,
+    options_of,
 )
 
 
@@ -106,3 +109,12 @@ def test_the_sft_loop_saves_the_batch_that_it_has_trained_on() -> None:
 
 def test_every_metric_goes_through_one_logger() -> None:
     assert list(inspect.signature(MultiplexLogger.log_metrics).parameters) == ["self", "metrics", "step"]
+
+
+def test_chz_fields_keep_their_default_and_description() -> None:
+    @chz.chz
+    class Options:
+        steps: int = chz.field(default=3, doc="Updates.")
+        folder: str
+
+    assert options_of(Options) == {"folder": (MISSING, ""), "steps": (3, "Updates.")}

@@ -1,0 +1,69 @@
+"""`scisci-gym train` before and around training: options are described, wrong ones take one line, progress is quiet."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from scisci_gym.cli import app
+from scisci_gym.recipes.experiments.runner import RECIPES, Runner, training_progress
+from scisci_gym.recipes.kit.compat import options_of
+
+
+def train(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["train", *arguments])
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_option_of_a_recipe_is_described_and_listed(recipe: str) -> None:
+    undescribed = [name for name, (_, doc) in options_of(RECIPES[recipe].config).items() if not doc.endswith(".")]
+    assert not undescribed
+    result = train(recipe, "--help-options")
+    assert result.exit_code == 0
+    listed = {line.partition("=")[0] for line in result.stdout.splitlines() if "=" in line and line[0] != " "}
+    assert set(options_of(RECIPES[recipe].config)) <= listed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["learning_rate=abc", "dataset=x", "model_name=y", "log_path=z"], "'abc' provided for param 'learning_rate'"),
+        (["lerning_rate=1"], "rl has no option 'lerning_rate'; did you mean learning_rate?"),
+        (["nothing-like-it=1"], "it has adapter, balance_labels"),
+        ([], "dataset, model_name, log_path; `scisci-gym train rl --help-options` lists the options"),
+        (["learning_rate"], "'learning_rate' is no option of a recipe; they are given as name=value"),
+        (["--lora-rank=3"], "'--lora-rank=3' is no option of a recipe; they are given as name=value"),
+    ],
+)
+def test_a_wrong_option_is_named_on_one_line(arguments: list[str], message: str) -> None:
+    result = train("rl", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+
+
+def test_progress_without_a_terminal_is_a_line_for_each_tenth(tmp_path: Path) -> None:
+    shown = io.StringIO()
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps({"step": step}) + "\n" for step in range(20)))
+    with training_progress("rl", tmp_path, 40, Console(file=shown)):
+        print("what the cookbook prints")
+        with (tmp_path / "metrics.jsonl").open("a") as metrics:
+            metrics.write(json.dumps({"step": 20, "env/all/reward/total": 0.5}) + "\n")
+            metrics.write("".join(json.dumps({"step": step}) + "\n" for step in range(21, 24)))
+    assert shown.getvalue() == "rl  reward 0.50  24/40\n"
+    assert "what the cookbook prints" in (tmp_path / "console.log").read_text()
+
+
+def test_an_interrupted_run_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runner, "train", interrupted)
+    monkeypatch.setitem(RECIPES, "rl", replace(RECIPES["rl"], build=lambda _: None))
+    result = train("rl", "dataset=x", "model_name=y", "log_path=z")
+    assert result.exit_code == 130
+    assert result.stderr == "stopped; the same command goes on from the last checkpoint\n"
