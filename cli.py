@@ -147,6 +147,9 @@ COMMANDS = {
 
 ENGINE_COMMANDS = {
     "serve": LazyCommand("engine.cli:serve", "Serve the Tinker protocol until interrupted."),
+    "get-model": LazyCommand(
+        "engine.cli:get_model", "Fetch a language model into a Hugging Face folder, with its licence."
+    ),
     "init-model": LazyCommand(
         "recipes.cli.train:init_model",
         "Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.",

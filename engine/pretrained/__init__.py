@@ -1,0 +1,1 @@
+"""Real language models: fetched, checked and written as Hugging Face folders."""
