@@ -30,7 +30,7 @@ def base(folder: Path) -> BaseModel:
 def test_it_knows_the_capital_of_france(base: BaseModel) -> None:
     messages = [{"role": "user", "content": "What is the capital of France?"}]
     text = str(base.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
-    prompt = tuple(base.tokenizer(text)["input_ids"])
+    prompt = tuple(base.tokenizer.encode(text))
     request = SampleRequest(prompt, (b"",), 10, ChoiceRule(0), stop_ids=base.eos_ids)
     (sample,) = Sampler(base, 8, 1).sample(None, [request])[0].sequences
     assert base.tokenizer.decode(sample.tokens) == "The capital of France is Paris.<|im_end|>"
