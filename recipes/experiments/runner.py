@@ -116,16 +116,18 @@ def steps_of(cfg: RecipeConfig) -> int:
 @contextmanager
 def training_progress(label: str, log_path: str | Path, steps: int, console: Console) -> Iterator[None]:
     """While the block trains for so many steps, send what it prints to `console.log` in the run's folder, and draw a
-    bar from its `metrics.jsonl` on `console`, which is not the standard output. Where that is no terminal, a line is
-    printed for every tenth of the steps."""
+    bar from its `metrics.jsonl` on `console`. Where that is no terminal, a line is printed for every tenth of the
+    steps."""
     folder = Path(log_path)
     folder.mkdir(parents=True, exist_ok=True)
+    # A console writes to whatever the standard streams are at the time, which would be the log.
+    shown = Console(file=console.file, force_terminal=console.is_terminal, quiet=console.quiet, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     handlers = list(logging.getLogger().handlers)
     stop = threading.Event()
     with (
         (folder / "console.log").open("a") as log,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar,
     ):
         task, metrics = bar.add_task(label, total=steps), MetricsLog(folder)
 
@@ -135,8 +137,8 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
             text = "  ".join(filter(None, [label, ", ".join(latest)]))
             bar.update(task, completed=len(rows), description=text)
             tenth = 10 * len(rows) // max(1, steps)
-            if tenth > told and not console.is_terminal:
-                console.print(f"{text}  {len(rows)}/{steps}", soft_wrap=True, highlight=False)
+            if tenth > told and not shown.is_terminal:
+                shown.print(f"{text}  {len(rows)}/{steps}", soft_wrap=True)
             return max(tenth, told)
 
         def follow(told: int) -> None:

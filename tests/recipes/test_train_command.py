@@ -2,6 +2,7 @@
 
 import io
 import json
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_a_wrong_option_is_named_on_one_line(arguments: list[str], message: str)
 def test_progress_without_a_terminal_is_a_line_for_each_tenth(tmp_path: Path) -> None:
     shown = io.StringIO()
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps({"step": step}) + "\n" for step in range(20)))
-    with training_progress("rl", tmp_path, 40, Console(file=shown)):
+    with redirect_stdout(shown), training_progress("rl", tmp_path, 40, Console()):
         print("what the cookbook prints")
         with (tmp_path / "metrics.jsonl").open("a") as metrics:
             metrics.write(json.dumps({"step": 20, "env/all/reward/total": 0.5}) + "\n")
