@@ -130,6 +130,7 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
     """
 
     env_id = "disruption-selfplay-v0"
+    roles = 3  # two sides, and side A against the scripted challenger
 
     def __init__(
         self,

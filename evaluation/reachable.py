@@ -70,11 +70,15 @@ class Reachable:
         Floor and best of an episode.
     best : float
         Of the best reader: it sees which styles the wording has, and gives the answer that earned most on the training
-        papers of these styles.
+        papers of these styles, with perfect quotes where quotes are paid.
+    best_without_quotes : float
+        Of the same reader if it writes answers alone, which is the most that a tiny policy can reach: it writes no
+        quotes. `best` where none are paid.
     chance : float
         Of the best single answer to everything.
     advantage : float
-        Of the best reader over the best single answer, in standard errors of the difference over examples.
+        Of the best reader without quotes over the best single answer, in standard errors of the difference over
+        examples.
     oracle, no_op : float
         Of the gold answers, and of an empty text.
     constants : dict
@@ -87,6 +91,7 @@ class Reachable:
 
     reward_range: tuple[float, float]
     best: float
+    best_without_quotes: float
     chance: float
     advantage: float
     oracle: float
@@ -118,12 +123,16 @@ def reachable(
     table = best_answers(env_class, env_class.examples(train), options, tells)
     answers = valid_answers(env_class)
 
-    def play(said: Callable[[Example], str], chosen: Sequence[Example]) -> np.ndarray:
-        return run_sync(_rewards([(env_class(*example, **options), said(example)) for example in chosen]))
+    def play(said: Callable[[Example], str], chosen: Sequence[Example], quoting: bool = False) -> np.ndarray:
+        return run_sync(_rewards([(env_class(*example, **options), said(example)) for example in chosen], quoting))
 
     rewards = {answer: play(lambda _, answer=answer: answer, examples) for answer in answers}
     best_constant = max(answers, key=lambda answer: rewards[answer].mean())
-    reader = play(lambda example: table.get(styles_of(example, tells), best_constant), examples)
+
+    def read(example: Example) -> str:
+        return table.get(styles_of(example, tells), best_constant)
+
+    reader = play(read, examples)
     gain = reader - rewards[best_constant]
     error = gain.std(ddof=1) / np.sqrt(gain.size)
     few = examples[:PANEL_EXAMPLES]
@@ -140,7 +149,8 @@ def reachable(
     )
     return Reachable(
         reward_range=env_class(*examples[0], **options).reward_range,
-        best=float(reader.mean()),
+        best=float((play(read, examples, quoting=True) if env_class.turns > 1 else reader).mean()),
+        best_without_quotes=float(reader.mean()),
         chance=float(rewards[best_constant].mean()),
         advantage=float(gain.mean() / error) if error else 0.0,
         oracle=float(play(lambda example: env_class(*example, **options).gold_answer(), examples).mean()),
@@ -186,12 +196,11 @@ def _best_answer(envs: Sequence[SciSciEnv]) -> str:
     return max(candidates, key=earned)
 
 
-async def _rewards(episodes: Sequence[tuple[SciSciEnv, str]]) -> np.ndarray:
-    """Rewards of episodes in which the agent always writes the same, with perfect quotes where there are turns."""
-    valid = set(valid_answers(type(episodes[0][0])))
+async def _rewards(episodes: Sequence[tuple[SciSciEnv, str]], quoting: bool) -> np.ndarray:
+    """Rewards of episodes in which the agent writes the same in every turn, after perfect quotes if `quoting`."""
     rewards = []
     for env, text in episodes:
-        if env.turns > 1 and text in valid:
+        if quoting:
             text = env.gold_answer().replace(env.answer_for(env.gold_label), text)
         rewards.append((await play_episode(env, lambda _, text=text: text)).reward)
     return np.array(rewards)

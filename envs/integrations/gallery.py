@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..checking.degenerate import pad
 from ..kit.base import SciSciEnv
@@ -26,7 +28,9 @@ in the examples are made up (`envs/kit/samples.py`), prompts and rewards are wha
 
 "Learnable" shows what `scisci-gym check --learnable ID` found: on a synthetic corpus, from a policy that knows how the
 environment is answered and no label, the share of the gap between the start and the best reachable reward that RL
-closed, and the rewards of its steps, for each seed. The certificates are in [certificates/](certificates).
+closed, and the rewards of its steps, for each seed. The tiny policy writes no quotes. Where quotes are paid, the first
+share is that of the gap to the best reward without them, and the second that of the gap to the best reward with perfect
+ones. The certificates are in [certificates/](certificates).
 
 | id | what it asks | reward | learnable | benchmark |
 |---|---|---|---|---|
@@ -53,8 +57,13 @@ def learnable(env_id: str) -> str:
     certificate = json.loads(path.read_text())
     if certificate["verdict"] != "pass":
         return f"[no](certificates/{env_id}.json)"
-    seeds = "<br>".join(f"{facts['closed']:.0%} `{facts['sparkline']}`" for facts in certificate["seeds"])
+    seeds = "<br>".join(f"{_closed(facts)} `{facts['sparkline']}`" for facts in certificate["seeds"])
     return f"[yes](certificates/{env_id}.json), {seeds}"
+
+
+def _closed(facts: Mapping[str, Any]) -> str:
+    with_quotes = facts.get("closed_with_quotes")
+    return f"{facts['closed']:.0%}" + ("" if with_quotes is None else f" without quotes ({with_quotes:.0%} with)")
 
 
 def entry(env_class: type[SciSciEnv]) -> str:

@@ -50,6 +50,8 @@ class SciSciEnv(MessageEnv):
     """What an answer is: one of `labels`, a probability for each of them, or a number."""
     turns: ClassVar[int] = 1
     """Messages of the agent in an episode that runs to its end."""
+    roles: ClassVar[int] = 1
+    """The smallest group in which every kind of episode occurs."""
     drawn: ClassVar[bool] = False
     """Whether the seed of `examples` decides which episodes there are, so that every epoch of training draws others."""
     side: ClassVar[str] = ""

@@ -214,9 +214,12 @@ def check(
             console.print(f"  {mark} {found['id']}{of}: {found['observed']:g}; required: {found['expected']}")
         for facts in certificate["seeds"]:
             if "end" in facts:
+                reachable = f"best reachable {facts['best_without_quotes']:.3f}"
+                if "closed_with_quotes" in facts:
+                    reachable += f" without quotes, {facts['best']:.3f} with perfect ones"
                 console.print(
-                    f"  seed {facts['seed']}: reward {facts['start']:.3f} -> {facts['end']:.3f}, best reachable "
-                    f"{facts['best']:.3f}  {facts['sparkline']}"
+                    f"  seed {facts['seed']}: reward {facts['start']:.3f} -> {facts['end']:.3f}, {reachable}  "
+                    f"{facts['sparkline']}"
                 )
         path = out / "certificates" / f"{env_id}.json"
         console.print(f"[bold]{env_id}: {certificate['verdict']}[/bold], {path}", soft_wrap=True)

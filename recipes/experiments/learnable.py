@@ -249,21 +249,31 @@ def _untrained_checks(limits: Reachable) -> list[dict[str, Any]]:
 
 
 def _learned_checks(facts: dict[str, Any], target: float) -> list[dict[str, Any]]:
-    gap = facts["best"] - facts["start"]
-    facts["closed"] = round((facts["end"] - facts["start"]) / gap, 4) if gap > 0 else 0.0
-    above_chance = (facts["end"] - facts["chance"]) / (facts["best"] - facts["chance"])
+    within_reach, best = facts["best_without_quotes"], facts["best"]
+    facts["closed"] = closed = _share_closed(facts, within_reach)
+    reader = "the best reader"
+    if best > within_reach:
+        reader += " without quotes"
+        facts["closed_with_quotes"] = _share_closed(facts, best)
+    above_chance = (facts["end"] - facts["chance"]) / (within_reach - facts["chance"])
     facts["closed_from_chance"] = round(above_chance, 4)
     signal = facts["groups_with_signal"]["first_steps"]
     return [
-        _check("learnable.gap_closed", facts["closed"] >= target, facts["closed"], f"at least {target:g}"),
+        _check("learnable.gap_closed", closed >= target, closed, f"at least {target:g} up to {reader}"),
         _check(
             "learnable.reads_the_paper",
             above_chance >= 0.5,
             above_chance,
-            "at least half the way from the best single answer to the best reader",
+            f"at least half the way from the best single answer to {reader}",
         ),
         _check("learnable.signal", signal >= 0.2, signal, "rewards differ in a fifth of the groups of the first steps"),
     ]
+
+
+def _share_closed(facts: dict[str, Any], best: float) -> float:
+    """The share of the gap between the start and `best` that RL closed; 0 where there is no gap."""
+    gap = best - facts["start"]
+    return round((facts["end"] - facts["start"]) / gap, 4) if gap > 0 else 0.0
 
 
 def _check(check_id: str, holds: bool, observed: float, expected: str) -> dict[str, Any]:

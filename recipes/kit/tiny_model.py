@@ -55,7 +55,11 @@ def init_tiny_model(
     last_year = load_card(dataset)["split"]["validation_to"]
     papers = unlabelled_papers(works, last_year, seed)
     rng = random.Random(seed + 1)
-    prompts = [_conversation(env_class(*example, **options), rng) for example in env_class.examples(papers, seed)]
+    prompts = [
+        conversation
+        for example in env_class.examples(papers, seed)
+        for conversation in _conversations(env_class.make_group(example, env_class.roles, options), rng)
+    ]
     examples = env_class.examples(load_papers(dataset, "validation"), seed)
     probe = [(_question(env), env.gold_label) for env in (env_class(*example, **options) for example in examples)]
     return init_model(
@@ -79,17 +83,26 @@ def _plain(messages: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": message["role"], "content": str(message["content"])} for message in messages]
 
 
-def _conversation(env: SciSciEnv, rng: random.Random) -> list[dict[str, str]]:
-    """An episode up to its last answer, with random answers before that."""
+def _conversations(group: Sequence[SciSciEnv], rng: random.Random) -> list[list[dict[str, str]]]:
+    """The episodes of a group, each up to its last answer, with random answers before that."""
 
-    async def play() -> Sequence[Message]:
+    def answer(env: SciSciEnv) -> Message:
+        return Message(role="assistant", content=env.answer_for(rng.choice(env.labels)))
+
+    async def play(env: SciSciEnv) -> list[dict[str, str]]:
         shown: Sequence[Message] = await env.initial_observation()
         for _ in range(env.turns - 1):
-            answer = env.answer_for(rng.choice(env.labels))
-            shown = (await env.step(Message(role="assistant", content=answer))).next_messages
-        return shown
+            shown = (await env.step(answer(env))).next_messages
+        document = _plain(shown)
+        if len(group) > 1:
+            # The other side of a game may be waiting for the last answer.
+            await env.step(answer(env))
+        return document
 
-    return _plain(asyncio.run(play()))
+    async def play_all() -> list[list[dict[str, str]]]:
+        return await asyncio.gather(*map(play, group))
+
+    return asyncio.run(play_all())
 
 
 def works_of(dataset: Path) -> pa.Table:

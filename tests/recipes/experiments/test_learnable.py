@@ -137,6 +137,30 @@ def test_the_best_reader_is_right_as_often_as_the_wording(dataset: Path) -> None
     assert found.best < found.oracle == 1.0
 
 
+def test_quotes_are_beyond_a_policy_that_writes_answers_alone(dataset: Path) -> None:
+    """0.3 for every right answer. One answer to everything cannot quote either."""
+    train, test = load_papers(dataset, "train"), load_papers(dataset, "test")
+    options = {"prompt": "short"}
+    single = reachable(spec("disruption-v0"), train, test, options, ("disruption",))
+    found = reachable(spec("disruption-adversarial-v0"), train, test, options, ("disruption",))
+    right = (1 + single.best) / 2
+    assert single.best_without_quotes == single.best
+    assert found.best - found.best_without_quotes == pytest.approx(0.3 * right)
+    assert found.best_without_quotes == pytest.approx(single.best + 0.2 * right)
+    assert found.chance == pytest.approx(single.chance + 0.2 * (1 + single.chance) / 2)
+
+
+def test_a_certificate_tells_what_was_closed_with_and_without_quotes() -> None:
+    signal = {"first_steps": 1.0}
+    facts = {"start": 0.0, "end": 0.9, "chance": 0.1, "best": 1.2, "best_without_quotes": 1.0}
+    checks = learnable._learned_checks(facts | {"groups_with_signal": signal}, 0.9)
+    assert checks[0]["observed"] == 0.9
+    assert checks[0]["expected"] == "at least 0.9 up to the best reader without quotes"
+    facts |= {"best": 1.0, "groups_with_signal": signal}
+    assert learnable._learned_checks(facts, 0.9)[0]["expected"] == "at least 0.9 up to the best reader"
+    assert "closed_with_quotes" not in facts
+
+
 @pytest.mark.slow
 def test_a_tiny_policy_learns_disruption(tmp_path: Path) -> None:
     settings = learnable.LearnableSettings(seeds=(11,))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scisci_gym.datasets.store import load_papers
 from scisci_gym.envs.registry import spec, specs
 from scisci_gym.recipes.kit import tiny_model
 from scisci_gym.recipes.kit.config import tiny_notes
@@ -44,9 +45,21 @@ def test_other_models_keep_the_defaults_of_the_recipe() -> None:
 def test_its_documents_are_episodes_up_to_the_last_answer(env_class: type, dataset: Path) -> None:
     papers = tiny_model.unlabelled_papers(tiny_model.works_of(dataset), 2005, seed=1)[:200]
     example = env_class.examples(papers)[0]
-    conversation = tiny_model._conversation(env_class(*example, prompt="short"), random.Random(1))
-    assert [message["role"] for message in conversation] == ["user", "assistant", "user"][: 2 * env_class.turns - 1]
-    assert example[0].title in conversation[0]["content"]
+    group = env_class.make_group(example, env_class.roles, {"prompt": "short"})
+    conversations = tiny_model._conversations(group, random.Random(1))
+    for env, conversation in zip(group, conversations, strict=True):
+        assert [message["role"] for message in conversation] == ["user", "assistant", "user"][: 2 * env.turns - 1]
+        assert example[0].title in conversation[0]["content"]
+
+
+def test_it_reads_both_sides_of_a_game(dataset: Path) -> None:
+    game = spec("disruption-selfplay-v0")
+    example = game.examples(load_papers(dataset, "train"))[0]
+    group = game.make_group(example, game.roles, {"prompt": "short", "patience": 5.0, "control_rate": 0.0})
+    side_a, side_b, alone = tiny_model._conversations(group, random.Random(1))
+    assert side_a[1]["content"].replace("<", "‹") in side_b[0]["content"], "B reads what A said"
+    assert "‹answer" in side_a[2]["content"], "A is challenged by what B said"
+    assert alone[2]["content"].startswith("I would say"), "or by the scripted challenger"
 
 
 def test_the_outcomes_of_its_papers_are_made_up(dataset: Path) -> None:
