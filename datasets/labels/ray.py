@@ -6,10 +6,10 @@ a result is the same to the last bit as in one process, and when a worker dies R
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, as_completed
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,10 @@ from ..disruption.cd_index import checked_window, require_papers
 from ..disruption.counting import CHUNK, YearRanks, count
 from ..graph.citation_graph import CitationGraph
 from ..novelty.atypicality import Atypicality, atypicality_of_year, checked_request
+from ..ray_executor import RayExecutor
 
+# A cluster that loses machines now and then still finishes.
 RETRIES = 10
-
-
-def _ray() -> ModuleType:
-    """The `ray` package, connected to a cluster; raises `ImportError` where it is not installed."""
-    try:
-        ray = import_module("ray")  # as a text, because type checkers take this file for it
-    except ImportError as error:
-        raise ImportError("engine 'ray' needs Ray: pip install 'scisci-gym[ray]'") from error
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False)
-    return ray
 
 
 def ray_disruption_counts(
@@ -47,7 +38,7 @@ def ray_disruption_counts(
     path = str(Path(directory).resolve())
     counts = np.zeros((3, graph.n_papers), np.int64)
     tasks = [(path, window, low, low + chunk) for low in range(0, graph.n_papers, chunk)]
-    for papers, values in _each(_count_task, tasks):
+    for papers, values in _finished(_executor(), _count_task, tasks):
         counts[:, papers] = values
     return counts[0], counts[1], counts[2]
 
@@ -58,19 +49,20 @@ def ray_atypicality(
     """`atypicality` of a saved graph, on Ray, one task per citing year, with the same result to the last bit."""
     graph = CitationGraph.load(directory)
     array, samples, years = checked_request(graph, venues, null, samples, seed)
-    path, shared = str(Path(directory).resolve()), _ray().put(array)
+    path, executor = str(Path(directory).resolve()), _executor()
+    shared = executor.share(array)
     tasks = [(path, shared, year, papers, null, samples, seed) for year, papers in years]
-    return Atypicality.of_years(graph.n_papers, _each(_atypicality_task, tasks))
+    return Atypicality.of_years(graph.n_papers, _finished(executor, _atypicality_task, tasks))
 
 
-def _each(function: Any, tasks: list[tuple[Any, ...]]):
-    """Results of ``function(*task)`` as they finish; Ray runs the task of a lost worker again."""
-    ray = _ray()
-    remote = ray.remote(max_retries=RETRIES)(function)
-    pending = [remote.remote(*task) for task in tasks]
-    while pending:
-        finished, pending = ray.wait(pending)
-        yield ray.get(finished[0])
+def _executor() -> RayExecutor:
+    return RayExecutor("engine 'ray'", retries=RETRIES)
+
+
+def _finished(executor: Executor, task: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Results of ``task(*each)`` as they finish."""
+    for future in as_completed([executor.submit(task, *each) for each in arguments]):
+        yield future.result()
 
 
 @lru_cache(maxsize=1)

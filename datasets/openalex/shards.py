@@ -8,7 +8,7 @@ import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ..atomic_files import aside, remove_unfinished
 from ..errors import BadInput
 from ..progress import reading_bar
+from ..ray_executor import RayExecutor
 from .record import WORKS_SCHEMA
 from .snapshot import Part, read_part
 from .works_table import WorksTable
@@ -90,12 +91,17 @@ def convert(
         workers = min(os.cpu_count() or 1, len(jobs)) if to_read >= WORTH_A_POOL else 1
     with reading_bar(total, progress) as advance:
         advance(total - to_read, 0)
-        if ray_address is None and min(workers, len(jobs)) < 2:
+        if ray_address is not None:
+            executor = RayExecutor("--ray", ray_address)
+        elif min(workers, len(jobs)) > 1:
+            # Not fork: Arrow and numba have threads of their own.
+            executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+        else:
+            executor = None
             for part, shard, _ in jobs:
                 write_shard(part, shard, skip_bad, advance)
-        else:
-            finished = _with_processes(jobs, workers) if ray_address is None else _with_ray(jobs, ray_address)
-            for part, rows in finished:
+        if executor is not None:
+            for part, rows in _spread(jobs, executor):
                 advance(part.size, rows)
     return [_load(shard) for shard in shards]
 
@@ -150,30 +156,17 @@ def _load(shard: Path) -> Shard:
     return Shard(shard, pq.read_metadata(shard).num_rows, Counter(report["dropped"]))
 
 
-def _with_processes(jobs: list[tuple[Part, Path, bool]], workers: int) -> Iterator[tuple[Part, int]]:
-    # Not fork: Arrow and numba have threads of their own.
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+def _spread(jobs: list[tuple[Part, Path, bool]], executor: Executor) -> Iterator[tuple[Part, int]]:
+    """Write shards elsewhere: each part with the number of its works, as they finish."""
+    with executor:
         # The largest first, so that no worker is left alone with one at the end.
-        parts = {pool.submit(write_shard, *job): job[0] for job in sorted(jobs, key=lambda job: -job[0].size)}
+        parts = {executor.submit(write_shard, *job): job[0] for job in sorted(jobs, key=lambda job: -job[0].size)}
         try:
             for future in as_completed(parts):
                 yield parts[future], future.result()
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            executor.shutdown(cancel_futures=True)
             raise
-
-
-def _with_ray(jobs: list[tuple[Part, Path, bool]], address: str) -> Iterator[tuple[Part, int]]:
-    try:
-        import ray
-    except ImportError as error:
-        raise ValueError("--ray needs Ray: pip install 'scisci-gym[ray]'") from error
-    ray.init(None if address == "local" else address, ignore_reinit_error=True, log_to_driver=False)
-    task = ray.remote(write_shard)
-    pending = {task.remote(*job): job[0] for job in jobs}
-    while pending:
-        (ready,), _ = ray.wait(list(pending), num_returns=1)
-        yield pending.pop(ready), ray.get(ready)
 
 
 def write_works(works: WorksTable, folder: Path) -> Path:

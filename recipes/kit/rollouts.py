@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import tinker
 from tinker_cookbook.completers import TinkerTokenCompleter
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import TrajectoryGroup
 
+from ...datasets.ray_executor import RayExecutor
 from ...envs.kit.base import Example
 from ...envs.training.groups import SciSciGroupBuilder
 from .compat import starting_policy
@@ -69,35 +70,6 @@ def rollout_executor(kind: Rollouts, workers: int) -> Iterator[Executor | None]:
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
             yield pool
     else:
-        with RayExecutor(workers) as cluster:
+        address = {name: os.environ[name] for name in ("TINKER_BASE_URL", "TINKER_API_KEY") if name in os.environ}
+        with RayExecutor("rollouts=ray", workers=workers, retries=2, environment=address) as cluster:
             yield cluster
-
-
-class RayExecutor(Executor):
-    """`concurrent.futures.Executor` whose calls are Ray tasks."""
-
-    def __init__(self, workers: int):
-        try:
-            import ray
-        except ImportError:
-            raise ValueError("rollouts=ray needs Ray: pip install 'scisci-gym[ray]'") from None
-        self._ray = ray
-        self._started = not ray.is_initialized()
-        if self._started:
-            names = ("TINKER_BASE_URL", "TINKER_API_KEY")
-            address = {name: os.environ[name] for name in names if name in os.environ}
-            ray.init(log_to_driver=False, runtime_env={"env_vars": address})
-        # A share of a CPU that lets `workers` tasks run at once on what the cluster has.
-        cpus = float(ray.cluster_resources().get("CPU", 1.0))
-        self._run = ray.remote(num_cpus=cpus / workers, max_retries=2)(_call)
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        return self._run.remote(fn, args, kwargs).future()
-
-    def shutdown(self, *args: Any, **kwargs: Any) -> None:
-        if self._started and self._ray.is_initialized():
-            self._ray.shutdown()
-
-
-def _call(fn: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    return fn(*args, **kwargs)

@@ -11,8 +11,9 @@ import pytest
 
 from scisci_gym.datasets.disruption import disruption_counts
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.labels.ray import _each, ray_atypicality, ray_disruption_counts
+from scisci_gym.datasets.labels.ray import ray_atypicality, ray_disruption_counts
 from scisci_gym.datasets.novelty import atypicality
+from scisci_gym.datasets.ray_executor import RayExecutor
 
 ray = pytest.importorskip("ray", reason="Ray is an optional extra: pip install 'scisci-gym[ray]'")
 pytestmark = pytest.mark.slow
@@ -70,7 +71,7 @@ def test_a_killed_worker_costs_only_its_task(tmp_path):
 
     thread = threading.Thread(target=kill_one)
     thread.start()
-    results = sorted(_each(_slow_task, [(number, str(tmp_path)) for number in range(8)]))
+    results = list(RayExecutor("this test").map(_slow_task, range(8), [str(tmp_path)] * 8))
     thread.join()
     assert killed
     assert results == list(range(8))
