@@ -16,8 +16,7 @@ from ...evaluation.bootstrap import Score
 from ...evaluation.comparison import ArmDifference, arm_difference, arm_scores
 from ...evaluation.metrics import score
 from ...evaluation.records import git_revision, plain
-from ..monitoring.metrics import finite, read_metrics
-from ..monitoring.record import read_run_record
+from ..monitoring.summary import Cost, RunSummary
 from .assessment import Assessment
 from .plan import StudyPlan
 
@@ -27,37 +26,11 @@ TIES = {
     "all floor": "env/all/reward_uniform_floor_rate",
     "all best": "env/all/reward_uniform_best_rate",
 }
-ENDS = 10
 LINEAR = "TF-IDF + logistic"
 # The comparisons that the study is made for, where it has these arms: RL against SFT, from either start; what RL adds
 # to SFT; and each against the linear baseline.
 PAIRS = (("rl", "sft"), ("sft_rl", "sft"), ("dpo", "sft"), ("sft_rl", "rl"))
 AGAINST_LINEAR = ("sft", "rl", "sft_rl", "dpo")
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Tokens and time of one run, from its own metrics; the tokens of evaluations are not counted.
-
-    `trained` are the tokens that went through forward and backward passes, prompts included; `sampled` those that were
-    generated, and `read` the prompt tokens read for that. `seconds` are those from start to end, with validation.
-    """
-
-    trained: int
-    sampled: int
-    read: int
-    seconds: float
-
-
-def cost_of(folder: Path) -> Cost:
-    """Cost of the run in `folder`."""
-    rows = read_metrics(folder)
-    sampled, read, supervised = (
-        int(sum(value for _, value in finite(rows, name)))
-        for name in ("env/all/total_ac_tokens", "env/all/total_ob_tokens", "num_tokens")
-    )
-    # RL trains on what was read and sampled; groups without signal go through the passes all the same.
-    return Cost(supervised or sampled + read, sampled, read, float(read_run_record(folder).get("seconds", 0.0)))
 
 
 @dataclass(frozen=True)
@@ -143,7 +116,7 @@ def study_result(
     predictions = {name: [[answer.predicted for answer in answers]] for name, answers in baselines.items()}
     by_arm = {arm.name: [each for each in assessments if each.arm == arm.name] for arm in plan.arms}
     predictions |= {name: [each.predictions for each in members] for name, members in by_arm.items()}
-    folders = {arm.name: [plan.folder(out, arm, seed) for seed in plan.seeds] for arm in plan.trained}
+    runs = {arm.name: [RunSummary.of(plan.folder(out, arm, seed)) for seed in plan.seeds] for arm in plan.trained}
     rows = []
     for name, guesses in predictions.items():
         members = by_arm.get(name, [])
@@ -161,7 +134,7 @@ def study_result(
             mcc=float(np.mean([each.mcc.value for each in scores])),
             ece=_mean([each.ece.value for each in calibrated]),
             brier_skill=_mean([each.brier_skill.value for each in calibrated if each.brier_skill is not None]),
-            cost=_mean_cost(folders.get(name, [])),
+            cost=_mean_cost(runs.get(name, [])),
             steps=tuple(each.step for each in members if each.seed is not None),
         )
         rows.append(row)
@@ -175,7 +148,7 @@ def study_result(
             for first, second in pairs
             if first in predictions and second in predictions
         ],
-        ties={arm.name: tie_statistics(folders[arm.name]) for arm in plan.arms if arm.recipe == "rl"},
+        ties={arm.name: tie_statistics(runs[arm.name]) for arm in plan.arms if arm.recipe == "rl"},
         flips={name: [each.flips for each in members if each.flips] for name, members in by_arm.items()},
         card=load_card(plan.dataset),
         revision=git_revision(),
@@ -186,21 +159,21 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def _mean_cost(folders: Sequence[Path]) -> Cost | None:
-    if not folders:
+def _mean_cost(runs: Sequence[RunSummary]) -> Cost | None:
+    if not runs:
         return None
-    *tokens, seconds = np.mean([astuple(cost_of(folder)) for folder in folders], axis=0).tolist()
+    *tokens, seconds = np.mean([astuple(run.cost) for run in runs], axis=0).tolist()
     return Cost(*map(round, tokens), seconds=seconds)
 
 
-def tie_statistics(folders: Sequence[Path]) -> dict[str, tuple[float, float]]:
+def tie_statistics(runs: Sequence[RunSummary]) -> dict[str, tuple[float, float]]:
     """Shares of RL's groups by how far their rewards differ, in the first and the last ten steps; means over runs."""
     statistics: dict[str, tuple[float, float]] = {}
     for name, key in TIES.items():
-        values = [[row[key] for row in read_metrics(folder) if key in row] for folder in folders]
-        if all(values):
-            first = float(np.mean([np.mean(run[:ENDS]) for run in values]))
-            statistics[name] = (first, float(np.mean([np.mean(run[-ENDS:]) for run in values])))
+        ends = [ends for run in runs if (ends := run.ends(key)) is not None]
+        if ends and len(ends) == len(runs):
+            first, last = np.mean(ends, axis=0).tolist()
+            statistics[name] = (first, last)
     return statistics
 
 

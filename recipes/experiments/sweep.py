@@ -16,8 +16,8 @@ from ...datasets.atomic_files import write_json_atomically, write_text_atomicall
 from ...datasets.dataset_folder import refuse_foreign
 from ...evaluation.bootstrap import seed_half_width
 from ...evaluation.render.figures import as_float, mean_of
-from ..monitoring.metrics import finite, read_metrics
 from ..monitoring.record import read_run_record
+from ..monitoring.summary import RunSummary
 from .runner import RECIPES, Runner, config_of, require_option
 
 # Columns of the table: heading, metric of the last steps, format. Those that no run has are left out.
@@ -35,7 +35,6 @@ FORMATS = {heading: form for heading, _, form in COLUMNS}
 FORMATS |= {"validation": "{:.3f}", "episodes/s": "{:.1f}", "tokens/s": "{:.0f}"}
 TOKENS = ("env/all/total_ac_tokens", "num_tokens")
 EPISODES = ("env/all/total_episodes", "num_sequences", "num_pairs")
-LAST = 10
 # Values of these options contain commas: their alternatives are separated by semicolons.
 WITH_COMMAS = ("env_options",)
 # Columns that a narrow terminal leaves out, in this order, until the table fits; `sweep.md` has all.
@@ -147,14 +146,11 @@ def measures(folder: Path) -> dict[str, float | None]:
     Metrics are means over the last ten steps, ``validation`` is the best macro-F1, ``episodes/s`` and ``tokens/s`` are
     medians over steps.
     """
-    rows = read_metrics(folder)
-    steps = [row for row in rows if any(name in row for name in EPISODES)]
-    values: dict[str, float | None] = {}
-    for heading, key, _ in COLUMNS:
-        logged = [value for _, value in finite(steps[-LAST:], key)]
-        values[heading] = mean_of(logged) if logged else None
-    values["validation"] = max((value for _, value in finite(rows, "validation/macro_f1")), default=None)
-    return {**values, "episodes/s": _rate(steps, EPISODES), "tokens/s": _rate(steps, TOKENS)}
+    run = RunSummary.of(folder)
+    ends = {heading: run.ends(key) for heading, key, _ in COLUMNS}
+    values: dict[str, float | None] = {heading: last[1] if last else None for heading, last in ends.items()}
+    values["validation"] = run.best_validation[1] if run.best_validation else None
+    return {**values, "episodes/s": _rate(run.state.rows, EPISODES), "tokens/s": _rate(run.state.rows, TOKENS)}
 
 
 def _rate(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> float | None:

@@ -262,11 +262,3 @@ class RunFolder:
 def read_state(folder: str | Path, stale_after: float = STALE_AFTER) -> RunState:
     """`RunFolder.state`, once."""
     return RunFolder(folder).state(stale_after)
-
-
-def read_evaluations(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """Split -> the JSON that `scisci-gym eval` wrote into a run's folder about its policy on that split."""
-    evaluations = {
-        path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in Path(folder).glob("eval_*.json")
-    }
-    return {split: evaluation for split, evaluation in sorted(evaluations.items()) if "policy" in evaluation}

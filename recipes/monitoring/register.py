@@ -11,8 +11,8 @@ from ...datasets.atomic_files import locked, write_json_atomically, write_text_a
 from ...evaluation.records import without_secrets
 from .experiment import interval_text
 from .heartbeat import now
-from .metrics import VALIDATION, checkpoint_records, summary
-from .record import RunState, read_evaluations, read_state
+from .metrics import checkpoint_records
+from .summary import RunSummary
 
 REGISTER, REGISTER_TEXT, LOCK = "register.json", "REGISTER.md", ".register.lock"
 HEADINGS = "run recipe environment base_model adapter data validation test status revision date".split()
@@ -30,7 +30,7 @@ def register_run(folder: str | Path) -> dict[str, Any]:
     once: a lock is held from reading to renaming.
     """
     folder = Path(folder).resolve()
-    entry = without_secrets(entry_of(read_state(folder), read_evaluations(folder)))
+    entry = without_secrets(entry_of(RunSummary.of(folder)))
     with locked(folder.parent / LOCK):
         entries = read_register(folder.parent)
         entries[folder.name] = entry
@@ -59,15 +59,14 @@ def read_register(folder: str | Path) -> dict[str, dict[str, Any]]:
         ) from error
 
 
-def entry_of(state: RunState, evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def entry_of(run: RunSummary) -> dict[str, Any]:
     """The register's entry of a run."""
-    config, record = state.config, state.record
+    state, config, record = run.state, run.state.config, run.state.record
     last = next((record for record in reversed(checkpoint_records(state.folder)) if record.sampler_path), None)
-    validation = summary(state.rows, VALIDATION)
     scores: dict[str, Any] = {}
-    if validation is not None and validation.best is not None:
-        scores["validation"] = {"macro_f1": validation.best[1], "step": validation.best[0]}
-    for split, evaluation in evaluations.items():
+    if run.best_validation is not None:
+        scores["validation"] = dict(zip(("step", "macro_f1"), run.best_validation, strict=True))
+    for split, evaluation in run.evaluations.items():
         greedy = evaluation["policy"]["greedy"]
         scores[split] = {name: greedy[name] for name in ("accuracy", "macro_f1", "mcc", "n")}
         scores[split] |= {"checkpoint": evaluation["checkpoint"], "dataset": evaluation["task"]["dataset"]}

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ...evaluation.render.figures import shown
-from .metrics import EXPECTED, MEASURES, PREDICTED, finite, labels_of, sparkline, summary, values
+from .metrics import sparkline, values
 from .record import RunState
+from .summary import RunSummary
 
 STYLES = {"running": "green", "finished": "green", "killed": "bold red", "failed": "bold red"}
 
@@ -30,15 +31,15 @@ def snapshot(state: RunState) -> dict[str, Any]:
         ``total``, ``metrics`` (key -> first, last, best, lowest, highest, each [step, value]), ``predicted`` (label ->
         share of the last step's answers) and ``alarms`` (name, level, step, message).
     """
-    summaries = {measure.key: summary(state.rows, measure) for measure in MEASURES}
+    run = RunSummary(state)
     return {
         "run": state.name,
         "folder": str(state.folder),
         "recipe": state.record.get("recipe"),
         "env": state.config.get("env"),
         **{name: getattr(state, name) for name in ("status", "silent", "step", "total")},
-        "metrics": {key: asdict(values) for key, values in summaries.items() if values is not None},
-        "predicted": {label: finite(state.rows, PREDICTED + label)[-1][1] for label in labels_of(state.rows)},
+        "metrics": {measure.key: asdict(values) for measure, values in run.measures.items()},
+        "predicted": {label: share for label, (share, _) in run.labels.items()},
         "alarms": [asdict(alarm) for alarm in state.alarms],
     }
 
@@ -46,13 +47,12 @@ def snapshot(state: RunState) -> dict[str, Any]:
 def screen(state: RunState, width: int = 100) -> RenderableType:
     """The state of a run for a terminal of `width` columns: progress, metrics as curves, alarms."""
     parts: list[RenderableType] = [_heading(state), _progress(state, width), Text()]
-    parts.append(_metrics(state, width) if state.rows else Text("no metrics yet", style="dim"))
-    labels = labels_of(state.rows)
-    if labels:
+    run = RunSummary(state)
+    parts.append(_metrics(run, width) if state.rows else Text("no metrics yet", style="dim"))
+    if run.labels:
         table = _table(("answers", "share", "right for"))
-        for label in labels:
-            predicted, expected = (finite(state.rows, kind + label) for kind in (PREDICTED, EXPECTED))
-            table.add_row(escape(label), f"{predicted[-1][1]:.0%}", f"{expected[-1][1]:.0%}" if expected else "")
+        for label, (predicted, expected) in run.labels.items():
+            table.add_row(escape(label), f"{predicted:.0%}", "" if expected is None else f"{expected:.0%}")
         parts += [Text(), table]
     parts.append(Text())
     for alarm in state.alarms:
@@ -92,15 +92,13 @@ def _progress(state: RunState, width: int) -> RenderableType:
     return table
 
 
-def _metrics(state: RunState, width: int) -> Table:
+def _metrics(run: RunSummary, width: int) -> Table:
     table = _table(("", "last", "best", "lowest", "highest"))
     table.add_column("", no_wrap=True)
-    for measure in MEASURES:
-        points = summary(state.rows, measure)
-        if points is not None:
-            curve = sparkline([value for _, value in values(state.rows, measure.key)], max(8, width - 76))
-            cells = (points.last, points.best, points.lowest, points.highest)
-            table.add_row(measure.brief, *("" if cell is None else shown(cell[1]) for cell in cells), curve)
+    for measure, points in run.measures.items():
+        curve = sparkline([value for _, value in values(run.state.rows, measure.key)], max(8, width - 76))
+        cells = (points.last, points.best, points.lowest, points.highest)
+        table.add_row(measure.brief, *("" if cell is None else shown(cell[1]) for cell in cells), curve)
     return table
 
 

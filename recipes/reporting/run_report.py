@@ -14,9 +14,8 @@ from ...evaluation.records import without_secrets
 from ...evaluation.render.pages import render_page
 from ...evaluation.render.pictures import curves_svg
 from ..monitoring import metrics as m
-from ..monitoring.alarms import Alarm, history
-from ..monitoring.experiment import comparison_sentence, facts_of, question_of
-from ..monitoring.record import RunState, read_evaluations, read_state
+from ..monitoring.record import RunState
+from ..monitoring.summary import RunSummary, comparison_sentence, facts_of
 from .transcripts import LoggedEpisode, episodes_of
 
 # Metrics are means over few rollouts, so curves have a running mean over this fraction of the steps.
@@ -30,12 +29,13 @@ class ReportedRun:
     """One run in the form that the template shows."""
 
     name: str
-    state: RunState
-    question: str
-    comparison: str
-    evaluations: Mapping[str, Mapping[str, Any]]
-    alarms: Sequence[tuple[Alarm, int, int]]
+    summary: RunSummary
     episodes: Sequence[LoggedEpisode]
+
+    @property
+    def state(self) -> RunState:
+        """What the summary is of."""
+        return self.summary.state
 
 
 def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: int) -> Path:
@@ -55,21 +55,18 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
     FileNotFoundError
         If a folder is not the folder of a run.
     """
-    states = [read_state(folder) for folder in folders]
+    summaries = [RunSummary.of(folder) for folder in folders]
+    states = [summary.state for summary in summaries]
     runs = [
         ReportedRun(
-            name=name,
-            state=state,
-            question=question_of(state.record),
-            comparison=comparison_sentence(state.record, state.rows),
-            evaluations=read_evaluations(state.folder),
-            alarms=history(state.rows),
+            name,
+            summary,
             # A policy can write anything, also what looks like a key.
-            episodes=[replace(each, data=without_secrets(each.data)) for each in episodes_of(state.folder, episodes)],
+            [replace(each, data=without_secrets(each.data)) for each in episodes_of(summary.state.folder, episodes)],
         )
-        for name, state in zip(names_of(states), states, strict=True)
+        for name, summary in zip(names_of(states), summaries, strict=True)
     ]
-    measures = [measure for measure in m.MEASURES if any(m.summary(state.rows, measure) for state in states)]
+    measures = [measure for measure in m.MEASURES if any(measure in summary.measures for summary in summaries)]
     headline = [measure for measure in measures if measure in HEADLINE]
     page = {
         "runs": runs,
@@ -77,9 +74,10 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
         "curves": _curves(runs, measures),
         "headings": [measure.title for measure in headline],
         "overview": [_overview(run, headline) for run in runs],
-        "metrics": [_metrics(state, measures) for state in states],
+        "metrics": [_metrics(summary) for summary in summaries],
+        "comparisons": [comparison_sentence(summary) for summary in summaries],
         "facts": [facts_of(state) for state in states],
-        "splits": sorted({split for run in runs for split in run.evaluations}),
+        "splits": sorted({split for summary in summaries for split in summary.evaluations}),
         "options": _options(states),
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": version("scisci-gym"),
@@ -104,7 +102,7 @@ def _curves(runs: Sequence[ReportedRun], measures: Sequence[m.Measure]) -> list[
         curves_svg(rows, each.key, each.title, limits=each.limits, smooth=1 if each is m.VALIDATION else smooth)
         for each in measures
     ]
-    if len(runs) == 1 and (labels := m.labels_of(runs[0].state.rows)):
+    if len(runs) == 1 and (labels := runs[0].summary.labels):
         shares = {
             label: [[{"step": row["step"], "share": row.get(m.PREDICTED + label)} for row in runs[0].state.rows]]
             for label in labels
@@ -119,19 +117,17 @@ def _overview(run: ReportedRun, measures: Sequence[m.Measure]) -> list[str]:
     about = (str(state.record.get("recipe", "?")), str(state.config.get("env", "?")), state.status)
     cells = [run.name, *about, f"{state.step} of {state.total or '?'}"]
     for measure in measures:
-        points = m.summary(state.rows, measure)
+        points = run.summary.measures.get(measure)
         point = points and (points.last if measure is m.REWARD else points.best)
         cells.append(f"{point[1]:.3f} ({point[0]})" if point else "")
     return cells
 
 
-def _metrics(state: RunState, measures: Sequence[m.Measure]) -> list[list[str]]:
+def _metrics(run: RunSummary) -> list[list[str]]:
     rows = []
-    for measure in measures:
-        values = m.summary(state.rows, measure)
-        if values is not None:
-            points = (values.first, values.last, values.best, values.lowest, values.highest)
-            rows.append([measure.title, *map(m.point_text, points)])
+    for measure, values in run.measures.items():
+        points = (values.first, values.last, values.best, values.lowest, values.highest)
+        rows.append([measure.title, *map(m.point_text, points)])
     return rows
 
 

@@ -9,12 +9,12 @@ from rich.console import Console
 
 from scisci_gym.evaluation.render.figures import mean_of, shown
 from scisci_gym.evaluation.render.pictures import curves_svg
-from scisci_gym.recipes.experiments.result import cost_of
 from scisci_gym.recipes.experiments.sweep import SweepRun, measures, tabulated
 from scisci_gym.recipes.monitoring.alarms import alarms, history
 from scisci_gym.recipes.monitoring.experiment import experiment_text
 from scisci_gym.recipes.monitoring.metrics import BLOCKS, EXPECTED, MEASURES, PREDICTED, progress, sparkline
 from scisci_gym.recipes.monitoring.record import RunState
+from scisci_gym.recipes.monitoring.summary import RunSummary
 from scisci_gym.recipes.monitoring.watch import screen, snapshot
 
 from .conftest import log
@@ -40,7 +40,7 @@ def test_everything_that_watches_goes_on(found: list[dict]) -> None:
         console.print(screen(state))
     history(rows)
     assert snapshot(state)["step"] == step
-    assert experiment_text(state, {})
+    assert experiment_text(RunSummary(state))
 
 
 @given(st.lists(NUMBERS, max_size=80), st.integers(1, 40))
@@ -82,4 +82,4 @@ def test_tables_and_costs_are_made(tmp_path_factory, found: list[dict]) -> None:
     one = SweepRun({"seed": "0"}, folder, measures(folder))
     tabulated([one], ["seed"])
     tabulated([one, one], ["seed"])
-    assert cost_of(folder).trained is not None
+    assert RunSummary.of(folder).cost.trained is not None

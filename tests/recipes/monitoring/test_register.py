@@ -9,9 +9,9 @@ import pytest
 from sklearn.metrics import f1_score
 
 from scisci_gym.datasets.atomic_files import locked
-from scisci_gym.recipes.monitoring.experiment import majority_of, question_of
 from scisci_gym.recipes.monitoring.recorded import describe_run, recorded_run
 from scisci_gym.recipes.monitoring.register import LOCK, read_register, register_run
+from scisci_gym.recipes.monitoring.summary import majority_of, question_of
 
 from .conftest import SHARES, log
 
