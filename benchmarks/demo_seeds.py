@@ -28,6 +28,7 @@ def row(seed: int, result: DemoResult) -> tuple[str, float]:
 
 
 def main() -> None:
+    """Run the demo with each seed, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", type=int, nargs="+")
     parser.add_argument("--out", type=Path, default=Path("runs/seeds"))

@@ -116,6 +116,7 @@ def running_peer(file: str, folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
+    """Print the medians as a line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=8)
     parser.add_argument("--group", type=int, default=8)

@@ -82,6 +82,7 @@ def slowest_grading() -> tuple[float, str]:
 
 
 def main() -> None:
+    """Print a row for each environment; the exit status is 1 if one is slower than wanted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=5)

@@ -76,6 +76,7 @@ def store(folder: Path, benchmark: SciSciBenchmark, skill: float, seed: int) -> 
 
 
 def timed(what: str, work: Callable[[], Result]) -> Result:
+    """The result of ``work()``; its wall and CPU seconds are printed."""
     started, busy = time.perf_counter(), time.process_time()
     result = work()
     print(f"{what}: {time.perf_counter() - started:.2f} s, {time.process_time() - busy:.2f} s of CPU")
@@ -83,6 +84,7 @@ def timed(what: str, work: Callable[[], Result]) -> Result:
 
 
 def main() -> None:
+    """Time reading, scoring and comparing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, default=2000)
     n = parser.parse_args().answers

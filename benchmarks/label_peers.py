@@ -8,6 +8,7 @@ WINDOW = 5
 
 
 def scisci_gym(citing, cited, years):
+    """This project: the graph is built and counted."""
     from scisci_gym.datasets.disruption import cd_index
     from scisci_gym.datasets.graph import CitationGraph
 
@@ -35,12 +36,14 @@ def _cdindex_api(package, citing, cited, years):
 
 
 def cdindex(citing, cited, years):
+    """The PyPI package of the CD index."""
     import cdindex as package
 
     return _cdindex_api(package, citing, cited, years)
 
 
 def fast_cdindex(citing, cited, years):
+    """A package with the interface of `cdindex`."""
     import fast_cdindex as package
 
     return _cdindex_api(package, citing, cited, years)
@@ -66,6 +69,7 @@ def pyscisci(citing, cited, years):
 
 
 def duckdb(citing, cited, years):
+    """One SQL query."""
     import duckdb as package
     import pyarrow as pa
 
@@ -97,6 +101,7 @@ def duckdb(citing, cited, years):
 
 
 def scipy(citing, cited, years):
+    """Products of sparse matrices, year by year."""
     from scipy.sparse import csr_array
 
     cites = csr_array((np.ones(citing.size, np.int32), (citing, cited)), shape=(years.size, years.size))

@@ -131,6 +131,7 @@ def child(arguments: list[str], limit: float) -> dict | str:
 
 
 def version(peer: str) -> str:
+    """Version of a peer's distribution; "-" if it is not installed."""
     try:
         return importlib.metadata.version(DISTRIBUTIONS.get(peer, peer))
     except importlib.metadata.PackageNotFoundError:
@@ -138,6 +139,7 @@ def version(peer: str) -> str:
 
 
 def compare_cd(size: str, peers: list[str], limit: float, seed: int) -> None:
+    """Print time, memory and agreement of the CD index by each peer."""
     papers, citations = SIZES[size]
     print(f"\nCD_5 of {papers:,} papers, {citations:,} citations, seed {seed}\n")
     print("| package | version | wall s | CPU s | against ours (CPU) | peak MB | equal to cdindex |")
@@ -166,6 +168,7 @@ def compare_cd(size: str, peers: list[str], limit: float, seed: int) -> None:
 
 
 def verdict(values: np.ndarray, wanted: np.ndarray | None) -> str:
+    """Whether two CD indices agree on every paper, for the table; "" without a reference."""
     if wanted is None:
         return ""
     if np.array_equal(values, wanted, equal_nan=True):
@@ -175,6 +178,7 @@ def verdict(values: np.ndarray, wanted: np.ndarray | None) -> str:
 
 
 def compare_atypicality(size: str, runs: list[tuple[str, int]], limit: float) -> None:
+    """Print time, memory and the agreement of two seeds for each (null, samples) of `runs`."""
     from scipy.stats import spearmanr
 
     papers, citations = SIZES[size]
@@ -199,6 +203,7 @@ def compare_atypicality(size: str, runs: list[tuple[str, int]], limit: float) ->
 
 
 def main() -> None:
+    """Measure in this process if called as a child, or else compare."""
     if sys.argv[1:2] == ["--child"]:
         kind, peer, size, *rest = sys.argv[2:]
         if kind == "cd":

@@ -29,11 +29,13 @@ Quoter = Callable[[AdversarialEnv, random.Random], Sequence[str]]
 
 
 def of_length(env: AdversarialEnv, rng: random.Random, size: int) -> list[str]:
+    """Three passages of `size` words, drawn at random."""
     passages = passages_of([env.paper.title, env.paper.abstract], size)
     return rng.sample(passages, min(3, len(passages)))
 
 
 def sentences(env: AdversarialEnv) -> list[str]:
+    """The sentences of title and abstract."""
     found = [found.strip() for text in (env.paper.title, env.paper.abstract) for found in SENTENCE.findall(text)]
     return [sentence for sentence in found if sentence]
 
@@ -75,6 +77,7 @@ QUOTERS: dict[str, Quoter] = {
 
 
 def quoting_table(dataset: str, env_id: str, count: int) -> None:
+    """Print what each way to quote earns with a right answer, on `count` papers, under both rules."""
     rules = {"quotes": "quotes", "reader": f"reader:{dataset}"}
     rng = random.Random(0)
     examples = spec(env_id).examples(load_papers(dataset, "test"))
@@ -139,6 +142,7 @@ REVISIONS = (
 
 
 def challenge_table(dataset: str, env_id: str, draws: int, first_right: float) -> None:
+    """Print what each way to take a challenge earns."""
     examples = spec(env_id).examples(load_papers(dataset, "test"))
     print(f"\nMean reward over {len(examples)} papers, {draws} draws each, {env_id}, challenger=reader,")
     print(f"first answers to a question right with probability {first_right:g}\n")
@@ -161,6 +165,7 @@ def challenge_table(dataset: str, env_id: str, draws: int, first_right: float) -
 
 
 def main() -> None:
+    """Print both tables for a dataset."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset")
     parser.add_argument("--env", default="disruption-adversarial-v0")

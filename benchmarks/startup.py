@@ -36,6 +36,7 @@ def measure(code: str) -> tuple[float, float]:
 
 
 def main() -> None:
+    """Print the median of every case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds

@@ -32,6 +32,7 @@ def pair_counts(slots: YearSlots, pairs: VenuePairs, year: int) -> np.ndarray:
 
 
 def main() -> None:
+    """Print the correlations for each number of attempts."""
     citing, cited, years = random_graph(20_000, 310_000)
     graph = CitationGraph.from_edges(citing, cited, years)
     venues = random_venues(citing, cited, years.size, n_venues=500)
