@@ -201,7 +201,7 @@ class LeaderboardOptions:
     embeddings : str or None
         Sentence-transformers model of the embeddings baseline.
     env_options, renderer_name, max_tokens
-        Of the base model; runs have their own.
+        Of the base model, where the ones that suit it are not wanted; runs have their own.
     label_probabilities : bool
         Ask policies for their own probabilities of the labels.
     sampled : bool
@@ -218,9 +218,9 @@ class LeaderboardOptions:
     max_examples: int | None = None
     seed: int = 0
     embeddings: str | None = None
-    env_options: str = ""
+    env_options: str | None = None
     renderer_name: str | None = None
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int | None = None
     label_probabilities: bool = False
     sampled: bool = False
     engine: str | None = None

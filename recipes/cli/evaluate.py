@@ -57,9 +57,17 @@ def evaluate(
         str | None,
         typer.Option(metavar="MODEL", help="Also a baseline: this model's sentence embeddings with gradient boosting."),
     ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-tokens",
+            "--public-tokens",
+            help="Largest number of tokens in an answer to --public and --inspect (default: 2048), or of --model "
+            "(default: 1024, or what a tiny model needs).",
+        ),
+    ] = None,
     engine: Annotated[str | None, typer.Option(help=ENGINE_HELP)] = None,
     public: Annotated[str, one(help="Public benchmarks of the cookbook, such as gsm8k,mmlu_pro.")] = "",
-    public_tokens: Annotated[int, one(help="Largest number of tokens in an answer to --public or --inspect.")] = 2048,
     inspect: Annotated[
         str, one(metavar="TASKS", help="Inspect tasks, such as inspect_evals/gpqa_diamond,scisci_gym/novelty.")
     ] = "",
@@ -75,8 +83,10 @@ def evaluate(
     runs: Annotated[list[Path] | None, every("--run", help="A training run to include; may be repeated.")] = None,
     model: Annotated[str | None, every(help="Base model to ask zero-shot: a folder or a name.")] = None,
     renderer: Annotated[str | None, every(help="Renderer of --model.")] = None,
-    env_options: Annotated[str, every(help="Options of the environments for --model, as in prompt=short.")] = "",
-    max_tokens: Annotated[int, every(help="Largest number of tokens in an answer of --model.")] = 1024,
+    env_options: Annotated[
+        str | None,
+        every(help="Options of the environments for --model, as in prompt=short; a tiny model has its own default."),
+    ] = None,
     out: Annotated[Path, every(help="Folder for the leaderboard and the answers.")] = Path("runs/eval"),
 ) -> None:
     """Score a run's best checkpoint on papers it has not seen, or everything on all environments with --all.
@@ -114,7 +124,8 @@ def evaluate(
         encoder = sentence_encoder(embeddings) if embeddings else None
         if run is not None:
             day = cutoff_date(cutoff) if cutoff else None
-            layers = Layers(_names(public), public_tokens, _names(inspect), tuple(probe or ()), day)
+            tokens = Layers.public_tokens if max_tokens is None else max_tokens
+            layers = Layers(_names(public), tokens, _names(inspect), tuple(probe or ()), day)
             with console.status("reading the dataset") as status:
                 result = evaluate_run(run, layers, encoder, status.update, dataset=dataset, **shared)
             probed = [run / f"{name}.json" for name in layers.probes]

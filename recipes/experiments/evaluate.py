@@ -30,7 +30,7 @@ from ...evaluation.leaderboard import (
 )
 from ...evaluation.learners import Encoder
 from ..kit.checkpoints import chosen_checkpoint
-from ..kit.config import parse_options, renderer_name_for
+from ..kit.config import parse_options, renderer_name_for, suited_env_options, suited_max_tokens
 from ..kit.engines import engine_kind, open_engine
 from ..monitoring.record import read_run_record, require_folders
 from .assessment import PolicyAnswers, ask_policy
@@ -118,8 +118,9 @@ def _base_model(options: LeaderboardOptions, env_id: str) -> Contestant:
     """A model without training: the zero-shot baseline."""
     assert options.model is not None
     renderer = renderer_name_for(options.model, options.renderer_name)
-    env_options = parse_options(env_id, options.env_options)
-    task = Task(env_id, env_options, options.dataset, options.model, renderer, options.max_tokens)
+    env_options = parse_options(env_id, suited_env_options(options.model, env_id, options.env_options))
+    max_tokens = suited_max_tokens(options.model, env_id, options.max_tokens)
+    task = Task(env_id, env_options, options.dataset, options.model, renderer, max_tokens)
     policy = Policy(f"{Path(options.model).name}, zero-shot")
     return Contestant("base model", task, policy, options.engine, str(options.out / "engine"))
 

@@ -54,17 +54,20 @@ def suited(name: str, otherwise: Any, doc: str) -> Any:
     return chz.field(default=None, munger=chosen, doc=f"{doc}, for a tiny model {TINY[name]:g}.")
 
 
-def _env_options(config: Any, value: str | None) -> str:
-    """A tiny model is asked as in its pre-training, any other with the defaults of the environment."""
-    options = (tiny_notes(config.model_name) or {}).get("env_options", {}) if value is None else {}
-    return value or ",".join(f"{name}={option}" for name, option in options.items())
+def suited_env_options(model_name: str, env_id: str, given: str | None = None) -> str:
+    """Options of the environment, as text: `given` unless it is None, or else those that a tiny model was made for, as
+    far as the environment has them."""
+    options = (tiny_notes(model_name) or {}).get("env_options", {}) if given is None else {}
+    names = spec(env_id).option_names() if options else ()
+    return given or ",".join(f"{name}={option}" for name, option in options.items() if name in names)
 
 
-def _max_tokens(config: Any, value: int | None) -> int:
-    """A tiny model has no more to say than the longest answer that it has seen, if it was made for the environment."""
-    notes = tiny_notes(config.model_name)
-    if value is not None or notes is None or notes.get("env") != config.env:
-        return 1024 if value is None else value
+def suited_max_tokens(model_name: str, env_id: str, given: int | None = None) -> int:
+    """Longest answer in tokens: `given`, or 1024, or the longest answer that a tiny model made for the environment has
+    seen: it has no more to say."""
+    notes = tiny_notes(model_name)
+    if given is not None or notes is None or notes.get("env") != env_id:
+        return 1024 if given is None else given
     return notes["longest_answer"] + 2
 
 
@@ -76,7 +79,7 @@ class RecipeConfig(EngineConfig):
     env: str = chz.field(default="disruption-v0", doc="Environment to learn; `scisci-gym list` names them.")
     env_options: str = chz.field(
         default=None,
-        munger=_env_options,
+        munger=lambda config, value: suited_env_options(config.model_name, config.env, value),
         doc="Options of the environment, such as prompt=short,references=true; default: none, or those that a tiny "
         "model was made for.",
     )
@@ -101,7 +104,7 @@ class RecipeConfig(EngineConfig):
     seed: int = chz.field(default=0, doc="Seed of the first adapter weights, the order of papers and the samples.")
     max_tokens: int = chz.field(
         default=None,
-        munger=_max_tokens,
+        munger=lambda config, value: suited_max_tokens(config.model_name, config.env, value),
         doc="Longest answer in tokens, in training and validation; default: 1024, or what a tiny model needs.",
     )
     validation_examples: int | None = chz.field(

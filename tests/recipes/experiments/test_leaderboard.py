@@ -1,6 +1,7 @@
 """`scisci-gym eval --all` with a model on the local engine, interrupted and taken up again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,20 @@ from typer.testing import CliRunner
 
 from scisci_gym.cli import app
 from scisci_gym.evaluation import learners
+from scisci_gym.evaluation.leaderboard import LeaderboardOptions
+from scisci_gym.recipes.experiments.evaluate import _base_model
+
+
+@pytest.mark.parametrize(("env_id", "longest"), [("disruption-v0", 11), ("novelty-v0", 1024)])
+def test_a_tiny_model_is_asked_as_it_was_made_to_be(env_id: str, longest: int, tmp_path: Path) -> None:
+    """Its longest answer is known for its own environment only; an option that an environment lacks is left out."""
+    notes = {"env": "disruption-v0", "env_options": {"prompt": "short", "control_rate": 0.0}}
+    (tmp_path / "init_report.json").write_text(json.dumps({"notes": notes, "longest_answer": 9}))
+    options = LeaderboardOptions("data", tmp_path, model=str(tmp_path), renderer_name="qwen3_instruct")
+    task = _base_model(options, env_id).task
+    assert (task.options, task.max_tokens) == ({"prompt": "short"}, longest)
+    given = _base_model(replace(options, env_options="prompt=full", max_tokens=5), env_id).task
+    assert (given.options, given.max_tokens) == ({"prompt": "full"}, 5)
 
 
 @pytest.mark.slow
