@@ -158,7 +158,7 @@ def _rate(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> float | No
     rates = []
     for row in rows:
         amount = next((row[name] for name in names if name in row), None)
-        seconds = row.get("time/total", 0.0) - row.get("time/run_evals", 0.0)
+        seconds = as_float(row.get("time/total", 0.0)) - as_float(row.get("time/run_evals", 0.0))
         if amount is not None and seconds > 0:
             rates.append(as_float(amount) / seconds)
     return float(np.median(rates)) if rates else None

@@ -20,6 +20,7 @@ PAPER = Paper(
     conventionality_score=0.1,
     citation_percentile=0.97,
     cd_window=2,
+    authors_count=1,
 )
 BY_DISRUPTION = (
     *("disruption-v0", "disruption-forecast-v0", "disruption-adversarial-v0"),
