@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper, disrupt
 from ..rewards import RewardBreakdown, distance_reward, rank_distance_reward
 from .disruption import MEASURE, horizon
 from .kit.answers import format_number, parse_number
+from .kit.base import is_numbers
 from .kit.single_turn import Grade, LabelEnv
 from .registry import register
 
@@ -149,9 +150,16 @@ class CDForecastV1Env(CDForecastEnv):
         ranks: Sequence[float] | None = None,
     ):
         super().__init__(paper, prompt=prompt, references=references, facts=facts)
-        if ranks is not None and (not ranks or list(ranks) != sorted(ranks)):
-            raise ValueError(f"ranks must be CD indices in ascending order, at least one, got {list(ranks)[:5]!r}")
+        self.check_options({"ranks": ranks})
         self.ranks = ranks
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        super().check_options(options)
+        ranks = options.get("ranks")
+        if ranks is not None and not (is_numbers(ranks) and len(ranks) and list(ranks) == sorted(ranks)):
+            shown = list(ranks)[:5] if is_numbers(ranks) else ranks
+            raise ValueError(f"ranks must be CD indices in ascending order, at least one, got {shown!r}")
 
     @classmethod
     def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:

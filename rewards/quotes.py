@@ -99,9 +99,10 @@ def evidence_credit(text: str, sources: Sequence[str], evidence: Evidence) -> fl
 
     Of the first three quotes, each is worth its margin: its evidence minus the mean evidence of all passages with as
     many words in the same sources, which is what a passage drawn at random would have on average. Margins are added up;
-    a sum of 1 makes full credit, and one below 0 none. A quote may have any length; the whole abstract has no margin,
-    as the only passage of its length. One that occurs nowhere, or overlaps with an earlier one, is worth 0 and changes
-    nothing else. Unpaired tags leave no quotes.
+    a sum of 1 makes full credit, and one below 0 none. A quote has five words or more (all words of the longest source
+    where none has five): single telling words are a list of cues and no reason. The whole abstract has no margin, as
+    the only passage of its length. A quote that occurs nowhere, is too short, or overlaps with an earlier one is worth
+    0 and changes nothing else. Unpaired tags leave no quotes.
 
     Parameters
     ----------
@@ -116,15 +117,15 @@ def evidence_credit(text: str, sources: Sequence[str], evidence: Evidence) -> fl
     --------
     >>> def new(passages):
     ...     return [float("new" in passage.split()) for passage in passages]
-    >>> evidence_credit("<quote>a new one</quote>", ["Here is a new one and an old one of it"], new)
-    0.2
+    >>> evidence_credit("<quote>Here is a new one</quote>", ["Here is a new one and an old one of it"], new)
+    0.1
     """
     searched = _Sources(sources)
     taken: list[_Place] = []
     margin = 0.0
     for passage in map(searched.unmarked, (quoted(text) or [])[:FULL_CREDIT]):
         place = searched.free_place(searched.places(passage), taken)
-        if place is not None:
+        if place is not None and len(passage.split()) >= searched.shortest:
             taken.append(place)
             own, *others = evidence([passage, *passages_of(sources, len(passage.split()))])
             margin += own - math.fsum(others) / len(others)

@@ -16,12 +16,15 @@ from ..compute.compat import disable_progress_bar
 from ..compute.loading import choose_threads
 from ..folders import check_free, new_folder
 from .chat_tokenizer import Prompt, all_prompt_ids, answer_ids, messages, train_tokenizer
-from .pretraining import Documents, Labelled, TrainingPlan, pretrain, probe_accuracy, tfidf_accuracy
+from .pretraining import Documents, Labelled, TrainingPlan, answer_gap, pretrain, probe_accuracy, tfidf_accuracy
 
 logger = logging.getLogger(__name__)
 
 REPORT_FILE = "init_report.json"
 """Also the mark of a folder that `init_model` has made, and may replace."""
+
+GAP_PROMPTS = 16
+"""Prompts that `answer_gap` is measured on."""
 
 Probe = Callable[[PreTrainedModel, PreTrainedTokenizerBase], float]
 
@@ -42,7 +45,9 @@ class InitOptions:
     steps, batch_size, learning_rate
         One round of pre-training: batches, documents in each, and the peak learning rate.
     max_rounds
-        Rounds before giving up on the probe.
+        Rounds before giving up on the probe and on the answers.
+    max_answer_gap
+        Another round is trained as long as `answer_gap` is larger; None: the answers are not looked at.
     seed
         Decides weights, order and answers.
     vocab_size
@@ -63,6 +68,7 @@ class InitOptions:
     batch_size: int = 16
     learning_rate: float = 5e-3
     max_rounds: int = 3
+    max_answer_gap: float | None = None
     seed: int = 0
     vocab_size: int = 1024
     hidden_size: int = 128
@@ -92,6 +98,8 @@ class InitReport:
         The accuracy that was asked for.
     reached
         Whether the last score reached it; True without a probe.
+    answer_gaps
+        `answer_gap` after every round; empty without a limit to it.
     """
 
     folder: str
@@ -106,6 +114,7 @@ class InitReport:
     probe_scores: list[float] = field(default_factory=list)
     probe_target: float | None = None
     reached: bool = True
+    answer_gaps: list[float] = field(default_factory=list)
 
 
 def init_model(
@@ -131,7 +140,7 @@ def init_model(
         Default: 90 % of what TF-IDF with logistic regression reaches on the labelled prompts. Needed with a function.
     options
         Fields of `InitOptions` by name: answers, whole_words, steps, batch_size, learning_rate, seed, vocab_size and
-        the other sizes, max_rounds, threads, progress, notes.
+        the other sizes, max_rounds, max_answer_gap, threads, progress, notes.
 
     Returns
     -------
@@ -180,13 +189,15 @@ def init_model(
             losses = pretrain(model, supply, plan, progress=chosen.progress)
             report.rounds += 1
             report.losses.append((losses[0], float(np.mean(losses[-20:]))))
-            if probe is None or target is None:
-                break
-            score = probe(model, tokenizer) if callable(probe) else probe_accuracy(model, tokenizer, probe)
-            report.probe_scores.append(score)
-            report.reached = score >= target
-            logger.info("round %d: linear probe %.3f, target %.3f", number + 1, score, target)
-            if report.reached:
+            if probe is not None and target is not None:
+                score = probe(model, tokenizer) if callable(probe) else probe_accuracy(model, tokenizer, probe)
+                report.probe_scores.append(score)
+                report.reached = score >= target
+                logger.info("round %d: linear probe %.3f, target %.3f", number + 1, score, target)
+            if chosen.max_answer_gap is not None:
+                report.answer_gaps.append(answer_gap(model, documents[:GAP_PROMPTS], endings))
+                logger.info("round %d: gap of the answers %.3f nats", number + 1, report.answer_gaps[-1])
+            if report.reached and all(gap <= (chosen.max_answer_gap or 0) for gap in report.answer_gaps[-1:]):
                 break
     finally:
         torch.set_num_threads(before)

@@ -101,6 +101,27 @@ def pretrain(model: PreTrainedModel, documents: Documents, plan: TrainingPlan, *
     return losses
 
 
+@torch.inference_mode()
+def answer_gap(model: PreTrainedModel, prompts: Sequence[np.ndarray], answers: Sequence[np.ndarray]) -> float:
+    """How far a model is from giving all of some different answers the same chance, in nats; at least 0.
+
+    It is the mean over prompts of the KL divergence from equal chances to the model's chances. A share s of
+    texts that are none of them adds -log(1 - s), and unequal chances add to it as well.
+    """
+    width = max(map(len, answers))
+    losses = []
+    for prompt in prompts:
+        rows = np.full((len(answers), len(prompt) + width), -1, np.int64)
+        for row, answer in zip(rows, answers, strict=True):
+            row[: len(prompt) + len(answer)] = np.concatenate([prompt, answer])
+        tokens = torch.from_numpy(rows).to(model.device)
+        logits = model(input_ids=tokens[:, :-1].clamp(min=0)).logits[:, len(prompt) - 1 :]
+        said = tokens[:, len(prompt) :].flatten()
+        loss = F.cross_entropy(logits.flatten(0, 1), said, ignore_index=-1, reduction="sum")
+        losses.append(loss.item() / len(answers))
+    return float(np.mean(losses)) - float(np.log(len(answers)))
+
+
 def probe_accuracy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, labelled: Labelled) -> float:
     """Accuracy on the second half of `labelled` of a probe fitted on the first half.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 from tinker_cookbook.renderers import Message
@@ -193,6 +195,13 @@ class PaperEnv(SciSciEnv):
 
     def gold_answer(self) -> str:
         return self.answer_for(self._label)
+
+
+def is_numbers(value: object) -> bool:
+    """Whether an option's value is a collection of finite numbers, such as a list."""
+    if not isinstance(value, Collection) or isinstance(value, str | Mapping):
+        return False
+    return all(isinstance(item, Real) and not isinstance(item, bool) and math.isfinite(item) for item in value)
 
 
 def user_message(text: str) -> list[Message]:

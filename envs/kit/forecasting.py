@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...datasets.paper import Paper
 from ...rewards import RewardBreakdown, brier_reward, brier_skill, brier_skill_floor
 from .answers import format_probabilities, parse_probabilities
+from .base import is_numbers
 from .single_turn import Grade, LabelEnv
 
 
@@ -107,10 +108,19 @@ class SkillForecastEnv(ForecastEnv):
         prior: Sequence[float] | None = None,
     ):
         super().__init__(paper, prompt=prompt, references=references, facts=facts)
+        self.check_options({"prior": prior})
         self.prior = tuple(prior) if prior is not None else (1 / len(self.labels),) * len(self.labels)
-        if len(self.prior) != len(self.labels):
-            raise ValueError(f"prior must be one probability for each of {', '.join(self.labels)}, got {prior!r}")
         self.reward_range = (brier_skill_floor(self.prior), 1.0)
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        super().check_options(options)
+        prior = options.get("prior")
+        if prior is None:
+            return
+        if not is_numbers(prior) or len(prior) != len(cls.labels):
+            raise ValueError(f"prior must be one probability for each of {', '.join(cls.labels)}, got {prior!r}")
+        brier_skill_floor(prior)
 
     @classmethod
     def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...datasets.store import load_papers
+from ...datasets.store import load_papers, split_file
 from ...rewards import evidence_credit, passages_of
+from ...rewards.quotes import MIN_WORDS
 from ..kit.fencing import as_data
 from ..kit.reasons import Reasons
 from ..kit.single_turn import LabelEnv
@@ -90,8 +92,8 @@ class ReaderReasons(Reasons):
     @property
     def request(self) -> str:
         return (
-            "Quote up to three passages of the title or abstract that decide it, word for word, each between <quote> "
-            "and </quote>."
+            f"Quote up to three passages of the title or abstract that decide it, word for word, each of at least "
+            f"{MIN_WORDS} words between <quote> and </quote>."
         )
 
     def prepare(self, question: type[LabelEnv]) -> None:
@@ -132,17 +134,26 @@ REASONS.register(
 )
 
 
-@lru_cache(maxsize=16)
 def fitted_readers(dataset: str, question: type[LabelEnv]) -> tuple[Reader, ...]:
     """The readers of an environment's questions, fitted on the training split of `dataset` once a process.
 
-    Deterministic: the same folder gives the same readers in every process. It takes seconds for thousands of papers.
+    Deterministic: the same papers give the same readers in every process. It takes seconds for thousands of papers. A
+    split that was written anew is read anew.
 
     Raises
     ------
     ValueError
         If there is no training split, or too few papers of it have a label.
     """
+    path = split_file(Path(dataset), "train")
+    written = path.stat() if path.is_file() else None
+    return _fitted_readers(dataset, question, written and (written.st_mtime_ns, written.st_size, written.st_ino))
+
+
+@lru_cache(maxsize=16)
+def _fitted_readers(dataset: str, question: type[LabelEnv], written: tuple[int, ...] | None) -> tuple[Reader, ...]:
+    """`written` tells one version of the split from the next."""
+    del written
     try:
         papers = [paper for paper in load_papers(dataset, "train") if question.has_label(paper)]
     except FileNotFoundError as error:
@@ -190,8 +201,9 @@ def _fit(labels: tuple[str, ...], texts: Sequence[str], truths: Sequence[str], w
 
 
 def _sixths(shown: Sequence[str]) -> list[str]:
-    """The passages of a sixth of a paper's words, so that three of them are half of it; the longest text if none is."""
-    return passages_of(shown, max(1, sum(len(text.split()) for text in shown) // 6)) or [max(shown, key=len)]
+    """The passages of a sixth of a paper's words, so that three of them are half of it, or of five words where that is
+    more; the longest text if none is."""
+    return passages_of(shown, max(MIN_WORDS, sum(len(text.split()) for text in shown) // 6)) or [max(shown, key=len)]
 
 
 def _text(title: str, abstract: str) -> str:

@@ -172,7 +172,9 @@ def check(
     learnable: Annotated[
         bool, typer.Option("--learnable", help="Train on a synthetic corpus as well, and write a certificate.")
     ] = False,
-    seeds: Annotated[str, typer.Option(help="With --learnable: seeds of corpus, model and RL.")] = "301,302",
+    seeds: Annotated[
+        str, typer.Option(help="With --learnable: from each follow the seeds of corpus, model and RL.")
+    ] = "301,302",
     papers: Annotated[int, typer.Option(help="With --learnable: papers of each corpus.")] = 6000,
     out: Annotated[Path, typer.Option(help="With --learnable: folder for data, runs and certificates.")] = Path(
         "runs/learnable"
@@ -209,9 +211,10 @@ def check(
         settings = LearnableSettings(_seeds(seeds), papers)
         certificate = certify(spec(env_id).env_id, out, settings, console, engine)
         for found in certificate["checks"]:
-            mark = "[green]✓[/green]" if found["status"] == "pass" else "[red]✗[/red]"
+            mark = {"pass": "[green]✓[/green]", "fail": "[red]✗[/red]"}.get(found["status"], "-")
             of = f" (seed {found['seed']})" if "seed" in found else ""
-            console.print(f"  {mark} {found['id']}{of}: {found['observed']:g}; required: {found['expected']}")
+            observed = found["status"] if found["observed"] is None else f"{found['observed']:g}"
+            console.print(f"  {mark} {found['id']}{of}: {observed}; required: {found['expected']}")
         for facts in certificate["seeds"]:
             if "end" in facts:
                 reachable = f"best reachable {facts['best_without_quotes']:.3f}"

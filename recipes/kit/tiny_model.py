@@ -22,6 +22,8 @@ from ...envs.registry import spec
 from ...evaluation.reachable import valid_answers
 
 MAX_PROMPTS = 12_000
+MAX_ANSWER_GAP = 0.1
+"""Nats; see `answer_gap`. What a policy hardly ever writes it is never paid for, and RL starts from that."""
 
 
 def init_tiny_model(
@@ -39,7 +41,8 @@ def init_tiny_model(
 
     Its documents are episodes of the environment about papers with made-up outcomes, whose answers are drawn at random.
     So it knows the format of every answer, and nothing about the right one. Validation labels are used for one thing: a
-    linear probe of the hidden states decides whether another round of pre-training is needed.
+    linear probe of the hidden states decides whether another round of pre-training is needed, together with the chances
+    of the answers, which have to be nearly equal.
 
     Parameters
     ----------
@@ -70,6 +73,7 @@ def init_tiny_model(
         seed=seed,
         probe=probe,
         progress=progress,
+        max_answer_gap=MAX_ANSWER_GAP,
         notes={"env": env_id, "env_options": options},
         **sizes,
     )

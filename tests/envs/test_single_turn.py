@@ -201,6 +201,8 @@ def test_skill_against_a_prior_by_hand():
     assert step(make("disruption-forecast-v1", PAPER, prior=prior), "no answer").reward == env.reward_range[0]
     with pytest.raises(ValueError, match="prior must be one probability for each of"):
         make("disruption-forecast-v1", PAPER, prior=(0.5, 0.5))
+    with pytest.raises(ValueError, match="a prior must be probabilities that sum to 1"):
+        spec("disruption-forecast-v1").check_options({"prior": [0.5, 0.5, 0.5]})
 
 
 def test_the_cd_index_by_rank_and_without_ranks_by_distance():

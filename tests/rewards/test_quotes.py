@@ -110,11 +110,17 @@ def worth(*passages: str) -> float:
 
 class TestEvidence:
     def test_a_quote_is_paid_by_what_it_says_beyond_passages_of_its_length(self):
-        sources = ["a first b c"]
-        # One of the four words speaks; so do two of the three pairs of words.
-        assert evidence_credit(quotes("first"), sources, novelty) == pytest.approx(0.3 * (1 - 1 / 4) / 8)
-        assert evidence_credit(quotes("a first"), sources, novelty) == pytest.approx(0.3 * (1 - 2 / 3) / 8)
-        assert evidence_credit(quotes("b c"), sources, novelty) == 0.0
+        sources = ["a first b c d e f g"]
+        # Two of the four passages of five words speak; so do two of the three passages of six.
+        assert evidence_credit(quotes("a first b c d"), sources, novelty) == pytest.approx(0.3 * (1 - 2 / 4) / 8)
+        assert evidence_credit(quotes("a first b c d e"), sources, novelty) == pytest.approx(0.3 * (1 - 2 / 3) / 8)
+        assert evidence_credit(quotes("c d e f g"), sources, novelty) == 0.0
+
+    def test_telling_words_without_their_sentence_are_no_reasons(self):
+        sources = ["a first b c d e f g"]
+        assert evidence_credit(quotes("first", "a first b c"), sources, novelty) == 0.0
+        assert evidence_credit(quotes("first", "a first b c d"), sources, novelty) > 0.0, "it keeps no place"
+        assert evidence_credit(quotes("first"), ["first", "a"], novelty) > 0.0, "a paper without five words"
 
     def test_quotation_marks_are_no_words(self):
         assert worth(f"“ {GOOD[0]} ”") == worth(GOOD[0])
@@ -141,7 +147,7 @@ class TestEvidence:
         assert 0 < worth(strong, "flow beneath an ice cap") < worth(strong)
 
     def test_only_three_are_read(self):
-        assert worth("the bed", "lake", "glacier", *GOOD) == worth("the bed", "lake", "glacier")
+        assert worth("the bed", *GOOD[:2], GOOD[2]) == worth(*GOOD[:2]) < worth(*GOOD)
 
     @given(st.lists(st.sampled_from([*GOOD, "<quote>", "</quote>", "\ud800", "", TITLE, "a"]), max_size=9).map("".join))
     def test_no_text_raises_or_leaves_the_range(self, text):

@@ -1,16 +1,18 @@
 """Tiny models: tokenizer, chat frame, pre-training and the gate."""
 
 import json
+import math
 import random
 from pathlib import Path
 
 import pytest
+import torch
 from tinker_cookbook.renderers import get_renderer
 from toy_data import LABELS, make_prompts
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, Qwen3ForCausalLM
 
 from scisci_gym.engine.tiny.chat_tokenizer import answer_ids, prompt_ids, train_tokenizer
-from scisci_gym.engine.tiny.init_model import init_model
+from scisci_gym.engine.tiny.init_model import GAP_PROMPTS, init_model
 from scisci_gym.engine.tiny.pretraining import tfidf_accuracy
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 500, "progress": False}
@@ -82,6 +84,24 @@ def test_the_gate(tmp_path: Path) -> None:
     assert report.reached == (report.probe_scores[0] >= report.probe_target)
     assert report.losses[0][1] < report.losses[0][0] - 1
     assert json.loads((tmp_path / "b" / "init_report.json").read_text())["rounds"] == 1
+
+
+def test_training_goes_on_until_the_answers_are_equally_likely(tmp_path: Path) -> None:
+    prompts = make_prompts(100, 0)
+    options = {"whole_words": LABELS, "steps": 20, "batch_size": 8, "max_rounds": 2, **SMALL}
+    assert init_model(tmp_path / "a", prompts, max_answer_gap=100.0, **options).rounds == 1
+    report = init_model(tmp_path / "b", prompts, max_answer_gap=0.0, **options)
+    assert (report.rounds, len(report.answer_gaps)) == (2, 2)
+    # By hand, on the model that was saved: log(1/3) minus the mean log chance of the three labels.
+    tokenizer, model = AutoTokenizer.from_pretrained(tmp_path / "b"), Qwen3ForCausalLM.from_pretrained(tmp_path / "b")
+    chances = []
+    for prompt in prompts[:GAP_PROMPTS]:
+        asked = prompt_ids(tokenizer, prompt)
+        for label in LABELS:
+            ids = torch.tensor([asked + answer_ids(tokenizer, label)])
+            logs = model(ids).logits[0, len(asked) - 1 : -1].log_softmax(-1)
+            chances.append(logs.gather(1, ids[0, len(asked) :, None]).sum().item())
+    assert report.answer_gaps[-1] == pytest.approx(math.log(1 / 3) - sum(chances) / len(chances), abs=1e-4)
 
 
 def test_a_seed_decides_everything(tmp_path: Path) -> None:

@@ -74,6 +74,15 @@ def test_what_it_says_of_a_paper_does_not_depend_on_that_papers_label(tmp_path):
     assert np.array_equal(said[0], said[2])
 
 
+def test_a_dataset_that_was_built_anew_in_its_folder_is_read_anew(tmp_path):
+    before = fitted_readers(dataset(tmp_path, papers()), DisruptionEnv)
+    assert fitted_readers(str(tmp_path), DisruptionEnv) is before, "once a process"
+    (other,) = fitted_readers(dataset(tmp_path, papers(90)), DisruptionEnv)
+    assert other is not before[0]
+    said = [reader.probabilities("Ice", "New.", ["It was amber."]) for reader in (before[0], other)]
+    assert not np.array_equal(*said)
+
+
 def argument(folder: str, label: str, named: str) -> str:
     one = paper(7, "disruptive")
     case = Case(one.title, one.abstract, "", "", label, tuple(CUES), named, DisruptionEnv)
@@ -113,10 +122,11 @@ def test_quotes_are_paid_by_what_they_tell_the_reader(folder):
     assert rewarded(folder, matters) > 0.05
     assert rewarded(folder, idle) == pytest.approx(0.0)
     assert rewarded(folder, matters, "It was never said anywhere.") == pytest.approx(rewarded(folder, matters))
-    other = "So was falcon."
+    other = "number 7. So was falcon."
     assert rewarded(folder, other) == pytest.approx(0.0)
+    assert rewarded(folder, "quartz") == pytest.approx(0.0)
     for passage in (matters, other):
-        assert rewarded(folder, passage, env_id="impact-adversarial-v0", label="neutral, novel") > 0.05
+        assert rewarded(folder, passage, env_id="impact-adversarial-v0", label="neutral, novel") > 0.03
 
 
 def test_a_perfect_agent_quotes_what_matters(folder):
@@ -126,7 +136,7 @@ def test_a_perfect_agent_quotes_what_matters(folder):
 
 
 def test_reasons_are_asked_for_as_they_are_paid(folder):
-    for reasons, words in (("quotes", "each of 5 to 25 words"), (f"reader:{folder}", "up to three passages")):
+    for reasons, words in (("quotes", "each of 5 to 25 words"), (f"reader:{folder}", "each of at least 5 words")):
         env = make("disruption-adversarial-v0", paper(7, "neutral"), reasons=reasons)
         episode = asyncio.run(play_episode(env, lambda shown: "<answer>neutral</answer>"))
         assert words in episode.observations[-1][-1]["content"]

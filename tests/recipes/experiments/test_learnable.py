@@ -109,6 +109,24 @@ def test_a_proof_is_not_continued_with_other_settings_and_its_seconds_add_up(
         learnable.certify("disruption-v0", tmp_path, learnable.LearnableSettings(seeds=(7,), papers=4000), console)
 
 
+def test_the_seconds_of_an_engine_elsewhere_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learnable, "_learn", no_training)
+    settings, console = learnable.LearnableSettings(seeds=(7,), papers=3000), learnable.Console(quiet=True)
+    certificate = learnable.certify("disruption-v0", tmp_path, settings, console, "http://127.0.0.1:1")
+    cost = {check["id"]: check for check in certificate["checks"]}["cost.cpu_seconds"]
+    assert (cost["status"], cost["observed"], certificate["seconds"]["cpu"]) == ("not measured", None, None)
+    assert certificate["verdict"] == "pass"
+    # What was begun elsewhere is not known in full when it goes on here.
+    again = learnable.certify("disruption-v0", tmp_path, settings, console, "local")
+    assert again["seconds"]["cpu"] is None
+
+
+def test_corpus_model_and_training_have_seeds_of_their_own() -> None:
+    streams = [learnable.streams_of(seed) for seed in (301, 302)]
+    assert streams[0] == learnable.streams_of(301)
+    assert len({seed for stream in streams for seed in stream.values()}) == 6
+
+
 @pytest.mark.parametrize("env_class", specs(), ids=lambda env_class: env_class.env_id)
 def test_valid_answers_are_valid_and_one_of_them_is_not_enough(env_class: type) -> None:
     for answer in valid_answers(env_class):

@@ -25,6 +25,22 @@ def test_bad_options_say_what_there_is(text: str, message: str) -> None:
         parse_options("disruption-v0", text)
 
 
+@pytest.mark.parametrize(
+    ("env_id", "text", "message"),
+    [
+        ("disruption-forecast-v1", "prior=0.5", "prior must be one probability for each of disruptive"),
+        ("disruption-forecast-v1", "prior=abc", "prior must be one probability for each of disruptive"),
+        ("cd-forecast-v1", "ranks=3", "ranks must be CD indices in ascending order, at least one, got 3"),
+        ("cd-forecast-v1", "ranks=[]", r"ranks must be CD indices in ascending order, at least one, got \[\]"),
+    ],
+)
+def test_values_that_an_environment_refuses_are_refused_before_a_run_begins(
+    env_id: str, text: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_options(env_id, text)
+
+
 def test_engine_is_local_without_a_key_and_hosted_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TINKER_API_KEY", raising=False)
     assert engine_kind(None) == "local"
