@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import chz
 from tinker.types import LossFnType
 from tinker_cookbook.rl import train
 
+from ..datasets.store import load_papers
+from ..envs.kit.base import SciSciEnv
 from ..envs.registry import spec
 from ..envs.training.groups import OrderMaker, SciSciDatasetBuilder
 from ..envs.training.order import BalancedOrder
@@ -52,11 +55,29 @@ def _max_steps(config: Any, value: int | None) -> int:
 
 
 def _kl_penalty(config: Any, value: float | None) -> float:
-    """0; 0.1 for a tiny model whose answer is more than one label. Without it, a part of the answer that is the same
-    for all papers takes over, and no other is tried again: the best single number of `cd-forecast-v1` in four steps."""
+    """0; more for a tiny model whose answer is more than one label. Without it, a part of the answer that is the same
+    for all papers takes over, and no other is tried again: the best single number of `cd-forecast-v1` in four steps.
+
+    A policy that knows nothing earns most by giving all labels nearly the same probability, and has to unlearn that as
+    it begins to read. So for probabilities the coefficient is larger: a tenth of the range of rewards, which for rare
+    labels is wide."""
     if value is not None or tiny_notes(config.model_name) is None:
         return value or 0.0
+    env_class = spec(config.env)
+    if env_class.asks_for == "probabilities":
+        return round(0.1 * _reward_span(env_class, config.dataset), 3)
     return 0.0 if _one_label(config) else 0.1
+
+
+def _reward_span(env_class: type[SciSciEnv], dataset: str) -> float:
+    """Best reward minus floor, with the options that follow from the training papers where there is such a dataset."""
+    floor, best = env_class.reward_range
+    if (Path(dataset) / "card.json").is_file():
+        papers = load_papers(dataset, "train")
+        paper = next((paper for paper in papers if env_class.has_label(paper)), None)
+        if paper is not None:
+            floor, best = env_class(paper, **env_class.training_options(lambda: papers)).reward_range
+    return best - floor
 
 
 def _balance(config: Any, value: Balance | None) -> Balance:

@@ -27,6 +27,18 @@ def test_options_that_are_not_given_suit_the_tiny_model(model: Path) -> None:
     # More is asked of it, and it was not made for that.
     other = config(model, env="impact-v0")
     assert (other.max_steps, other.max_tokens, other.kl_penalty_coef) == (80, 1024, 0.1)
+    # Probabilities: a tenth of the range of rewards.
+    ranges = {"disruption-forecast-v0": 2, "disruption-forecast-v1": 3, "hit-paper-forecast-v1": 4}
+    for env_id, size in ranges.items():
+        assert config(model, env=env_id).kl_penalty_coef == pytest.approx(size / 10)
+
+
+def test_the_penalty_for_probabilities_follows_from_the_prior_of_the_dataset(model: Path, dataset: Path) -> None:
+    hits = spec("hit-paper-forecast-v1")
+    (share, _), *_ = hits.training_options(lambda: load_papers(dataset, "train")).values()
+    cfg = CLIConfig(dataset=str(dataset), log_path="run", model_name=str(model), env=hits.env_id)
+    assert share < 0.2
+    assert cfg.kl_penalty_coef == pytest.approx(0.1 * 2 / (1 - share**2 - (1 - share) ** 2), abs=1e-3)
 
 
 def test_options_that_are_given_stay_as_they_are(model: Path) -> None:
