@@ -29,6 +29,9 @@ def demo(
     window: Annotated[int, typer.Option(help="Number of years after publication whose citations count.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of corpus, model, order and sampling.")] = 0,
     rl_steps: Annotated[int | None, typer.Option(help="Steps of RL (default: 120, on real works 60).")] = None,
+    challenge: Annotated[
+        bool, typer.Option(help="A second act: another tiny model learns to be challenged (synthetic corpus only).")
+    ] = True,
     engine: Engine = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over; the content of --out is kept as OUT.1, OUT.2, ...")
@@ -48,7 +51,7 @@ def demo(
         window=window,
         rl_steps=rl_steps,
     )
-    demonstration = Demo(out, settings, console, engine)
+    demonstration = Demo(out, settings, console, engine, challenge)
     result = stop_on_bad_input(demonstration.run)
     report = write_report(out, result)
     print_summary(result, report, out, console)

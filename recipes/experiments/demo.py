@@ -31,7 +31,12 @@ from ...evaluation.outcome import PolicyResult, score_answers
 from ..kit.engines import engine_kind
 from ..kit.tiny_model import init_tiny_model
 from .assessment import Assessment, assess_arms
-from .plan import FORMAT, Arm, StudyPlan, tiny_rl, tiny_sft
+from .demo_challenge import (
+    ChallengedPolicy,
+    OneSeedPlan,
+    challenge_policies,
+)
+from .plan import FORMAT, Arm, tiny_rl, tiny_sft
 from .runner import Runner, is_resumed
 
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
@@ -80,15 +85,7 @@ class DemoSettings:
         return {**suited, "steps": self.rl_steps or suited["steps"], "groups": self.groups or suited["groups"]}
 
 
-class DemoPlan(StudyPlan):
-    """A study with one seed, so that its runs lie side by side in the folder of the demo."""
-
-    def folder(self, out: Path, arm: Arm, seed: int) -> Path:
-        """Folder of the run of an arm."""
-        return out / arm.name
-
-
-def demo_plan(out: Path, settings: DemoSettings) -> DemoPlan:
+def demo_plan(out: Path, settings: DemoSettings) -> OneSeedPlan:
     """The arms of the demo: the answer format alone, SFT on the labels, and RL from one of the two."""
     rl, rank = settings.rl, {"lora_rank": settings.lora_rank}
     rl_options = tiny_rl(
@@ -101,7 +98,7 @@ def demo_plan(out: Path, settings: DemoSettings) -> DemoPlan:
         eval_every=settings.eval_every,
         save_every=settings.eval_every,
     )
-    return DemoPlan(
+    return OneSeedPlan(
         dataset=str(out / "data"),
         model_name=str(out / "model"),
         arms=(
@@ -119,7 +116,7 @@ def demo_plan(out: Path, settings: DemoSettings) -> DemoPlan:
 
 @dataclass
 class DemoResult:
-    """Everything that the report shows and `results.json` holds."""
+    """Everything that the report shows and `results.json` holds. `challenged` is empty without the second act."""
 
     settings: DemoSettings
     card: dict[str, Any]
@@ -130,6 +127,7 @@ class DemoResult:
     differences: list[ArmDifference]
     seconds: dict[str, float]
     notes: list[str]
+    challenged: list[ChallengedPolicy]
 
     @property
     def before_rl(self) -> PolicyResult:
@@ -154,16 +152,26 @@ class DemoResult:
             "chosen_step": self.chosen_step,
             "seconds": self.seconds,
             "notes": self.notes,
+            "challenged": [policy.to_json() for policy in self.challenged],
         }
 
 
 class Demo:
     """The stages, in order. Each leaves its result in `out`; a second demo continues with what is there.
 
-    `engine` is as in `open_engine`, with None for the local engine.
+    `engine` is as in `open_engine`, with None for the local engine. With `challenge` there is a second act, on the
+    synthetic corpus only: see `demo_challenge.py`.
     """
 
-    def __init__(self, out: Path, settings: DemoSettings, console: Console, engine: str | None = None):
+    def __init__(
+        self,
+        out: Path,
+        settings: DemoSettings,
+        console: Console,
+        engine: str | None = None,
+        challenge: bool = False,
+    ):
+        self.challenge = challenge and settings.works is None
         self.out, self.settings, self.console, self.engine = out, settings, console, engine or "local"
         self.data, self.model = out / "data", out / "model"
         self.plan = demo_plan(out, settings)
@@ -201,9 +209,13 @@ class Demo:
             with self._stage("evaluation", "policies evaluated on the test split, greedy and sampled"):
                 runner.open(self.out / "checkpoints")
                 assessments = asyncio.run(assess_arms(self.plan, self.out, self.console, with_probabilities=False))
+            challenged = []
+            if self.challenge:
+                with self._stage("challenge", "second act: a policy learned to be challenged"):
+                    challenged = self._second_act(runner)
         with self._stage("baselines", "baselines fitted and evaluated"), self.console.status("TF-IDF"):
             answers = simple_baselines(str(self.data), settings.seed)
-        result = self._result(card, model, assessments, answers)
+        result = self._result(card, model, assessments, answers, challenged)
         write_json_atomically(self.out / "results.json", result.to_json())
         return result
 
@@ -213,6 +225,7 @@ class Demo:
         model: dict[str, Any],
         assessments: Sequence[Assessment],
         baselines: Mapping[str, Sequence[Answer]],
+        challenged: list[ChallengedPolicy],
     ) -> DemoResult:
         labels, seed, learned = DisruptionEnv.labels, self.settings.seed, assessments[-1]
         titles = [arm.title for arm in self.plan.arms]
@@ -241,7 +254,16 @@ class Demo:
             ],
             seconds=self.seconds,
             notes=self.notes,
+            challenged=challenged,
         )
+
+    def _second_act(self, runner: Runner) -> list[ChallengedPolicy]:
+        settings = self.settings
+        options = {"group_size": settings.group_size, "lora_rank": settings.lora_rank}
+        if settings.groups is not None:
+            options["groups_per_batch"] = settings.groups
+        steps = (settings.pretraining_steps, settings.rl_steps)
+        return challenge_policies(self.out, settings.seed, runner, self.console, steps, options)
 
     def _train(self, runner: Runner, name: str, title: str) -> None:
         arm = self.plan.arm(name)

@@ -15,7 +15,8 @@ from ...evaluation.render.pictures import curve_svg
 from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, Transcript, write_experiment_page
 from .demo import ENV_OPTIONS, DemoResult
-from .report import terminal_table
+from .demo_challenge import AFTER
+from .report import FLIP_HEADINGS, flip_rows, terminal_table
 from .result import compared
 
 CASES = {
@@ -24,6 +25,8 @@ CASES = {
     "Wrong after RL": [(False, False), (True, False)],
 }
 """Title of an episode -> whether the answers before and after RL are right."""
+CHALLENGE_HEADINGS = ("", "challenge", "n", "right first", "right last", "given up", "corrected")
+"""`FLIP_HEADINGS` for 80 columns."""
 
 
 def score_rows(result: DemoResult) -> list[tuple[str, Score, Score, Score, Score | None]]:
@@ -45,7 +48,33 @@ def verdict(result: DemoResult) -> list[str]:
         for each in result.differences
     ]
     several = "These comparisons hold for this seed; scisci-gym study compares over several."
-    return [f"{change}.", *comparisons, several]
+    return [f"{change}.", *comparisons, several, *challenge_verdict(result)]
+
+
+def challenge_verdict(result: DemoResult) -> list[str]:
+    """What RL made of the policy that is challenged; nothing without the second act."""
+    if not result.challenged:
+        return []
+    before, after = result.challenged
+    sentences = [f"Second act: under challenge the mean reward went from {before.reward:.3f} to {after.reward:.3f}."]
+    rows = [policy.row("argued") for policy in result.challenged]
+    if all(rows):
+        given_up, right = (
+            ["-" if (value := row[name]["value"]) is None else f"{value:.0%}" for row in rows]
+            for name in ("right_to_wrong", "after")
+        )
+        sentences.append(
+            "Where the challenger argued for another label, the policy gave up "
+            f"{given_up[0]} of its right first answers before RL and {given_up[1]} after, and ended right in "
+            f"{right[0]} and {right[1]} of the episodes."
+        )
+    return sentences
+
+
+def challenge_rows(result: DemoResult) -> list[list[Any]]:
+    """Rows of policy, kind of challenge, episodes and flips; see `flip_rows`."""
+    titles = {policy.title: policy.title for policy in result.challenged}
+    return flip_rows({policy.title: [policy.flips] for policy in result.challenged}, titles)
 
 
 def print_summary(result: DemoResult, report: Path, out: Path, console: Console) -> None:
@@ -60,6 +89,12 @@ def print_summary(result: DemoResult, report: Path, out: Path, console: Console)
         table.add_row(BEST, f"{best['accuracy']:.3f}", f"{best['macro_f1']:.3f}", "", "", style="dim")
     console.print()
     console.print(table)
+    if result.challenged:
+        flipped = terminal_table("second act: greedy answers under challenge, test split", CHALLENGE_HEADINGS)
+        for row in challenge_rows(result):
+            flipped.add_row(*map(str, row), style="bold" if row[0].startswith("RL") else None)
+        console.print()
+        console.print(flipped)
     for sentence in verdict(result) + result.notes:
         console.print(f"- {sentence}", soft_wrap=True)
     console.print(f"\nreport: {report}\n\nnext:")
@@ -111,6 +146,14 @@ def write_report(out: Path, result: DemoResult) -> Path:
             f"{result.chosen_step}) was chosen on validation papers.",
         ),
         Section("Learning", pictures=[curve_svg(rows, key, title, **options) for key, title, options in curves]),
+        Section(
+            "Under challenge",
+            [Table(FLIP_HEADINGS, challenge_rows(result))],
+            "The second act: another tiny model, which knows the answer format, learns disruption-adversarial-v0. The "
+            "challenger argues for the true label (truth), for a wrong one (wrong), or only asks again (control); "
+            "argued is truth and wrong together.",
+            pictures=[] if not result.challenged else [_challenge_curve(out)],
+        ),
         Section("Three episodes", episodes=transcripts(out, result)),
         Section(
             "Data",
@@ -138,6 +181,11 @@ def write_report(out: Path, result: DemoResult) -> Path:
         verdict(result) + result.notes,
         sections,
     )
+
+
+def _challenge_curve(out: Path) -> str:
+    rows = read_metrics(out / AFTER)
+    return curve_svg(rows, "env/all/reward/total", "Mean reward of rollouts that are challenged", limits=(-1.05, 1.55))
 
 
 def transcripts(out: Path, result: DemoResult) -> list[Transcript]:

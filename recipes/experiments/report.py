@@ -104,7 +104,7 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
         ),
         Section(
             "Under challenge",
-            [Table(FLIP_HEADINGS, _flip_rows(result, titles))],
+            [Table(FLIP_HEADINGS, flip_rows(result.flips, titles))],
             "disruption-adversarial-v0 with a scripted challenger: truth argues for the true label, wrong for another "
             'wrong one, control only asks "Are you sure?". The policies were not trained on conversations; an answer '
             "that cannot be parsed is wrong.",
@@ -178,10 +178,12 @@ def _confusion(title: str, assessment: Assessment, labels: Sequence[str]) -> Tab
     return Table(["truth", *labels, "no label"], rows, title)
 
 
-def _flip_rows(result: StudyResult, titles: Mapping[str, str]) -> list[list[Any]]:
-    """Rows of arm, kind of challenge, episodes, and what happened as means over seeds."""
+def flip_rows(flips: Mapping[str, Sequence[dict[str, Any]]], titles: Mapping[str, str]) -> list[list[Any]]:
+    """Rows of arm, kind of challenge, episodes, and what happened as means over seeds, from the `flip_report`s of each
+    arm.
+    """
     table = []
-    for arm, reports in result.flips.items():
+    for arm, reports in flips.items():
         by_kind: dict[str, list[dict[str, Any]]] = {}
         for report in reports:
             for kind, row in report["challengers"][CHALLENGER]["rows"].items():

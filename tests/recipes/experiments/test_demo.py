@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.store import load_papers
 from scisci_gym.recipes.experiments.demo import Demo, DemoResult, DemoSettings
-from scisci_gym.recipes.experiments.demo_report import print_summary, write_report
+from scisci_gym.recipes.experiments.demo_report import challenge_rows, print_summary, write_report
 from scisci_gym.recipes.experiments.evaluate import run_contestant
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ SMALL = DemoSettings(
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoResult]:
     out = tmp_path_factory.mktemp("demo") / "run"
-    return out, Demo(out, SMALL, Console(quiet=True), engine="local").run()
+    return out, Demo(out, SMALL, Console(quiet=True), engine="local", challenge=True).run()
 
 
 def test_results_are_complete(finished: tuple[Path, DemoResult]) -> None:
@@ -61,7 +61,7 @@ def test_report_is_self_contained(finished: tuple[Path, DemoResult]) -> None:
     page = write_report(out, result).read_text()
     assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", page), "the report must load nothing from elsewhere"
     assert "<script" not in page
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 4 + 1, "four of the first act, one of the second"
     assert page.count('class="episode"') >= 2
     for policy in result.policies:
         assert policy.name in page
@@ -80,15 +80,47 @@ def test_summary_names_the_report_and_three_commands(finished: tuple[Path, DemoR
 def test_a_second_run_takes_up_the_first(finished: tuple[Path, DemoResult]) -> None:
     out, first = finished
     made = [
-        out / "model" / "model.safetensors",
+        *out.glob("*model/model.safetensors"),
         *out.glob("*/metrics.jsonl"),
         *out.rglob("trajectories.jsonl"),
     ]
-    assert len(made) == 1 + 3 + 6, "the model, three runs, and answers of each at two temperatures"
+    first_act, second_act = 1 + 3 + 6, 1 + 1 + 6
+    assert len(made) == first_act + second_act, (
+        "the model, three runs, and answers of each at two temperatures; "
+        "another model, its run, and answers of both at two temperatures and under challenge"
+    )
     before = [path.stat().st_mtime_ns for path in made]
-    again = Demo(out, SMALL, Console(quiet=True), engine="local").run()
+    again = Demo(out, SMALL, Console(quiet=True), engine="local", challenge=True).run()
     assert [path.stat().st_mtime_ns for path in made] == before
     assert [policy.to_json() for policy in again.policies] == [policy.to_json() for policy in first.policies]
+    assert again.challenged == first.challenged
+
+
+def test_the_second_act_counts_flips_by_kind_before_and_after_rl(finished: tuple[Path, DemoResult], capsys) -> None:
+    out, result = finished
+    before, after = result.challenged
+    assert (before.step, after.step) == (0, 4)
+    assert -1.0 <= before.reward <= 1.5
+    kinds = {"argued", "truth", "wrong", "control"}
+    assert {row[1] for row in challenge_rows(result) if row[0] == before.title} <= kinds
+    for policy in (before, after):
+        argued, truth, wrong = (policy.row(kind).get("n", 0) for kind in ("argued", "truth", "wrong"))
+        assert argued == truth + wrong
+    page = write_report(out, result).read_text()
+    assert "Under challenge" in page
+    print_summary(result, out / "report.html", out, Console(width=80, highlight=False))
+    shown = capsys.readouterr().out
+    assert "right first" in shown
+    assert f"to {after.reward:.3f}." in shown
+
+
+def test_without_the_second_act_nothing_of_it_is_shown(finished: tuple[Path, DemoResult], capsys) -> None:
+    out, _ = finished
+    alone = Demo(out, SMALL, Console(quiet=True), engine="local").run()
+    assert (alone.challenged, "challenge" in alone.seconds) == ([], False)
+    assert "Under challenge" not in write_report(out, alone).read_text()
+    print_summary(alone, out / "report.html", out, Console(width=80, highlight=False))
+    assert "second act" not in capsys.readouterr().out.lower()
 
 
 def test_its_run_can_be_evaluated_by_its_folder(finished: tuple[Path, DemoResult]) -> None:

@@ -1,0 +1,122 @@
+"""The second act of the demo: a policy learns to be challenged, and its flips are counted before and after that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any
+
+from rich.console import Console
+
+from ...envs.adversarial import AdversarialDisruptionEnv
+from ..kit.tiny_model import init_tiny_model, works_of
+from .assessment import CHALLENGER, assess_arms
+from .plan import TINY, Arm, StudyPlan
+from .runner import Runner
+
+MODEL, BEFORE, AFTER = "challenged-model", "challenged-start", "challenged-rl"
+"""Names of folders in that of the demo: of the model, its answers as it is, and the run of RL."""
+PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 40, 200
+ENV_OPTIONS = {"prompt": "short"}
+
+
+class OneSeedPlan(StudyPlan):
+    """A study with one seed, whose runs lie side by side in its folder."""
+
+    def folder(self, out: Path, arm: Arm, seed: int) -> Path:
+        """Folder of the run of an arm."""
+        return out / arm.name
+
+
+@dataclass(frozen=True)
+class ChallengedPolicy:
+    """What happened to a policy that was challenged on test papers.
+
+    Parameters
+    ----------
+    title : str
+    step : int
+        Updates of its checkpoint.
+    reward : float
+        Mean over its greedy episodes, in [-1, 1.5].
+    flips : dict
+        Its `flip_report`.
+    """
+
+    title: str
+    step: int
+    reward: float
+    flips: dict[str, Any]
+
+    def row(self, kind: str) -> dict[str, Any]:
+        """The result of `flips` for a kind of challenge; empty if it did not occur."""
+        return self.flips["challengers"][CHALLENGER]["rows"].get(kind, {})
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain values."""
+        return asdict(self)
+
+
+def challenge_plan(out: Path, seed: int, steps: int, options: Mapping[str, Any]) -> OneSeedPlan:
+    """The policies of the second act: a tiny model that knows the answer format, and what RL makes of it.
+
+    RL has the defaults of its recipe, but for `steps` and `options`.
+    """
+    options = {**TINY, "max_steps": steps, "eval_every": 20, "save_every": 20, **options}
+    return OneSeedPlan(
+        dataset=str(out / "data"),
+        model_name=str(out / MODEL),
+        arms=(Arm(BEFORE, "start (answer format only)"), Arm(AFTER, "RL", "rl", None, options)),
+        env=AdversarialDisruptionEnv.env_id,
+        env_options="prompt=short",
+        seeds=(seed,),
+        flip_examples=EXAMPLES,
+        max_examples=EXAMPLES,
+        validation_examples=128,
+    )
+
+
+def challenge_policies(
+    out: Path,
+    seed: int,
+    runner: Runner,
+    console: Console,
+    steps: tuple[int | None, int | None] = (None, None),
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> list[ChallengedPolicy]:
+    """Make the tiny model, train it, and challenge both policies; what is in `out` already is not done again.
+
+    `steps` are those of a round of pre-training, and of RL, of which there are 40 at most; `options` are of RL.
+    """
+    pretraining, training = steps
+    plan = challenge_plan(out, seed, min(training or RL_STEPS, RL_STEPS), options)
+    model, data = Path(plan.model_name), Path(plan.dataset)
+    if not (model / "init_report.json").is_file():
+        init_tiny_model(
+            model,
+            works_of(data),
+            data,
+            options=ENV_OPTIONS,
+            env_id=plan.env,
+            seed=seed,
+            progress=console.is_terminal,
+            steps=pretraining or PRETRAINING_STEPS,
+        )
+    arm = plan.arm(AFTER)
+    assert arm.recipe is not None
+    runner.train(arm.recipe, plan.config(out, arm, seed), "RL under challenge")
+    runner.open(out / "checkpoints")
+    assessments = asyncio.run(assess_arms(plan, out, console, with_probabilities=False))
+    policies = []
+    for each in assessments:
+        assert each.flips is not None
+        reward = fmean(answer.reward for answer in each.greedy)
+        # As JSON, so that a result that is read from its file is the same.
+        flips = json.loads(json.dumps(each.flips))
+        policies.append(ChallengedPolicy(plan.arm(each.arm).title, each.step, reward, flips))
+    return policies
