@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 
-_OPEN = r"^[\s\[\(\*\"“‘']*"
+_OPEN = r"^(?:[\s\[\(\{\*【\"“‘']|<[a-zA-Z]{1,6}>)*"
 _STATE = r"(?i:retracted|withdrawn|removed|temporary removal)(?i: (?:article|paper|chapter|manuscript|preprint))?"
-_END = r"(?:\s*[\]\):\*]+[\s:\*–—-]*|\s+[–—-]+\s)\s*"
+_END = r"(?:\s*(?:[\]\)\}】:\*]|</[a-zA-Z]{1,6}>)+(?:[\s:\*–—-]|</[a-zA-Z]{1,6}>)*|\s*[–—]+\s*|\s*-+\s)\s*"
 
 MARKED_TITLE = "|".join(
     (
         rf"{_OPEN}{_STATE}{_END}",
         r"^RETRACTED\s+",
+        r"[\s\.|:,–—-]+RETRACTED\s*$",
+        rf"{_OPEN}(?i:notice of violation of ieee publication principles)(?:[\s\]\):\*–—-]|<[a-zA-Z]{{1,6}} ?/?>)*",
         r"\s*[\[\(]\s*(?i:retracted|withdrawn)\b[^\]\)]*[\]\)]?\s*\.?\s*$",
         r"\s*[\[\(]\s*(?i:retraction (?:notice|of vol)|expression of concern)\b[^\]\)]*[\]\)]?\s*\.?\s*$",
         r"\s+[–—:-]\s*(?i:retracted|withdrawn)(?i: article| paper)?\s*$",
@@ -25,7 +27,8 @@ MARKED_TITLE = "|".join(
 NOTICE_TITLE = "|".join(
     (
         rf"{_OPEN}(?i:errat(?:um|a)|corrigend(?:um|a)|(?:editorial )?expression of concern|notice of retraction|"
-        r"retraction (?:note|notice|statement))\b(?i: to| for| on| of)?[\s\]\):\*–—\"“‘'-]*",
+        r"retraction (?:note|notice|statement)|(?:statement of|editorial) retraction|withdrawal notice)\b"
+        r"(?i: to| for| on| of)?[\.\s\]\):\*–—\"“‘'-]*",
         rf"{_OPEN}(?i:(?:retraction|withdrawal|removal)(?: (?:note|notice))?|(?:author |publisher(?:'s|’s)? )?"
         r"correction|publisher(?:'s|’s)? (?:note|erratum))(?i: to| for| of)?\s*[\]\):]+[\s\"“‘'-]*",
     )
