@@ -134,9 +134,20 @@ def _hash_and_counts(card: Row, rows_of: dict[str, list[Row]]) -> list[Check]:
 
 
 def _labels_follow(card: Row, rows: list[Row]) -> Check:
-    """Every row is a valid `Paper`, and its disruption label follows from its CD index."""
+    """Every row is a valid `Paper` of the card's label rules, and its disruption label follows from its CD index."""
     rules, cuts, wrong = card["labels"], _cuts_of(card), []
+    # Prompts say what a label means by these.
+    stated = {
+        "label_scheme": rules["scheme"],
+        "cd_threshold": rules["threshold"],
+        "cd_window": None if rules.get("published") else rules["window"],
+    }
     for row in rows:
+        wrong += [
+            f"{row['openalex_id']}: {name} is {row[name]!r}, the card says {value!r}"
+            for name, value in stated.items()
+            if row[name] != value
+        ]
         try:
             Paper.from_row(row)
         except ValueError as error:
@@ -232,7 +243,7 @@ def _recounted(graph: CitationGraph, card: Row, rows: list[Row]) -> Check:
 
 
 def _from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows: list[Row]) -> list[Check]:
-    """Cuts, disruption labels, fields and citation percentiles of all papers, from the graph."""
+    """Cuts, CD indices and their counts, disruption labels, fields and citation percentiles of all papers."""
     rules, names = _rules(card), papers["field"].cast(pa.string()).to_numpy(zero_copy_only=False).astype(str)
     labels = graph_labels(graph, rules, names, excluded=[("excluded", papers["excluded"].to_numpy())])
     disruption = labels.disruption.astype(object)
@@ -240,10 +251,12 @@ def _from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows: list[Ro
     percentiles = labels.percentiles
     if percentiles is None or "hits" not in card:  # neighbourhoods are no field to compare citation counts with
         percentiles = np.full(names.size, np.nan)
-    columns = {"primary_field": names, "disruption_label": disruption}
+    columns = {"primary_field": names, "disruption_label": disruption, "cd_index": labels.cd}
+    columns |= dict(zip(("n_i", "n_j", "n_k"), labels.counts, strict=True))
+    columns |= {"reference_count": graph.reference_counts, "publication_year": graph.years}
     return [
         *_cuts(card, tertile_cuts(labels.cd, names, graph.years, rules.min_group, among=labels.eligible)),
-        _columns("disruption labels from the graph", ", eligibility and fields too", graph, rows, columns),
+        _columns("disruption labels from the graph", ", CD indices, eligibility and fields too", graph, rows, columns),
         _columns("citation percentiles from the graph", "", graph, rows, {"citation_percentile": percentiles}),
     ]
 

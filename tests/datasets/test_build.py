@@ -280,6 +280,22 @@ FORGERIES = {
         lambda f: forge(f, lambda p: dataclasses.replace(p, primary_field=f"{p.primary_field} B")),
         {"disruption labels from the graph"},
     ),
+    "another CD index with the same label": (
+        lambda f: forge(f, lambda p: dataclasses.replace(p, cd_index=(p.cd_index or 0.0) * (1 - 1e-6))),
+        {"disruption labels from the graph"},
+    ),
+    "other counts": (
+        lambda f: forge(f, lambda p: dataclasses.replace(p, n_k=(p.n_k or 0) + 1, reference_count=99)),
+        {"disruption labels from the graph"},
+    ),
+    "another window in the papers": (
+        lambda f: forge(f, lambda p: dataclasses.replace(p, cd_window=10)),
+        {"labels follow from scores"},
+    ),
+    "another threshold in the papers": (
+        lambda f: forge(f, lambda p: dataclasses.replace(p, cd_threshold=0.2)),
+        {"labels follow from scores"},
+    ),
     "papers that are not eligible": (
         lambda f: edit_card(f, lambda card: card["labels"].update(min_citations=20)),
         {"cuts between tertiles", "disruption labels from the graph"},
