@@ -56,7 +56,7 @@ def _skeleton_table() -> dict[int, str | None]:
     return table | dict.fromkeys((*fillers, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 
 
-_SUSPECT = re.compile("[<[＜﹤［]")
+_SUSPECT = re.compile("[<[＜﹤［﹇]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

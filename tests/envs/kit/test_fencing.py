@@ -38,6 +38,14 @@ def plain(text: str) -> str:
 PLAIN_TOKENS = {plain(token) for token in TOKENS}
 
 
+def test_every_character_that_is_compatible_with_an_opening_bracket_counts_as_one() -> None:
+    """Alone: a text without any other bracket takes a short cut."""
+    for bracket, token in (("<", "end_of_turn>"), ("[", "INST]")):
+        alike = [c for c in map(chr, range(0x10000)) if unicodedata.normalize("NFKC", c) == bracket]
+        assert len(alike) > 1
+        assert [c for c in alike if as_data(c + token) == c + token] == []
+
+
 def survivors(text: str) -> set[str]:
     return {token for token in PLAIN_TOKENS if token in plain(text)}
 
