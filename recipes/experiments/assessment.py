@@ -45,6 +45,7 @@ async def ask_policy(
     max_examples: int | None = None,
     sampled: bool = True,
     with_probabilities: bool = False,
+    seed: int = 0,
 ) -> PolicyAnswers:
     """Answers of a policy, whose engine is open. Answers in `folder` are not asked for again.
 
@@ -55,6 +56,8 @@ async def ask_policy(
     with_probabilities : bool
         Ask for the policy's own probabilities of the labels too, where it is asked for one label; see
         `label_probabilities`.
+    seed : int
+        With which answers at temperature 1 are drawn: those of another seed are kept apart.
     """
 
     async def answers(temperature: float, kind: str) -> list[Answer]:
@@ -72,7 +75,7 @@ async def ask_policy(
             folder / "label_probabilities.jsonl",
         )
         greedy = with_label_probabilities(greedy, probabilities)
-    return PolicyAnswers(greedy, await answers(1.0, "sampled") if sampled else [])
+    return PolicyAnswers(greedy, await answers(1.0, f"sampled-{seed}" if seed else "sampled") if sampled else [])
 
 
 def with_label_probabilities(answers: Sequence[Answer], probabilities: np.ndarray) -> list[Answer]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.store import load_card, load_papers
+from ...engine import run_seed
 from ...envs.kit.single_turn import SingleTurnEnv
 from ...envs.registry import spec, specs
 from ...evaluation.ask import Policy, Task
@@ -77,6 +78,7 @@ class Contestant:
             max_examples=options.max_examples,
             sampled=options.sampled,
             with_probabilities=options.label_probabilities and issubclass(spec(self.task.env), SingleTurnEnv),
+            seed=options.seed,
         )
 
 
@@ -168,7 +170,8 @@ def evaluate_all(
     answers: dict[int, PolicyAnswers] = {}
     extras: dict[str, Any] = {}
     for engine, checkpoints in dict.fromkeys((each.engine, each.checkpoints) for each in contestants):
-        with open_engine(engine, checkpoints, options.seed):
+        # The seed goes with the clients too: an engine that runs already has a seed of its own.
+        with open_engine(engine, checkpoints, options.seed), run_seed(options.seed):
             for index, contestant in enumerate(contestants):
                 if (contestant.engine, contestant.checkpoints) == (engine, checkpoints):
                     report(f"{contestant.task.env}: {contestant.policy.name}")
