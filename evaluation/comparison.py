@@ -132,7 +132,7 @@ class ArmDifference:
 
 
 def macro_f1_resampled(
-    truth: np.ndarray, guesses: np.ndarray, kinds: int, seed: int = 0, resamples: int | None = None
+    truth: np.ndarray, guesses: np.ndarray, kinds: int, seed: int = 0, resamples: int | None = None, block: int = 1
 ) -> np.ndarray:
     """Macro-F1 of several sets of answers on the same papers and on the same resamples of them.
 
@@ -142,6 +142,8 @@ def macro_f1_resampled(
         Positions of the true labels.
     guesses : int array (M, N)
         Predictions; K, the number of `kinds` of labels, stands for no answer.
+    block : int
+        As in `compare`.
 
     Returns
     -------
@@ -156,11 +158,11 @@ def macro_f1_resampled(
         matrices = (weights.astype(np.float32) @ cells).reshape(-1, *shape)
         return macro_f1(matrices.astype(float)).reshape(len(weights), -1)
 
-    return resample(scores, len(truth), seed, resamples=resamples)
+    return resample(scores, len(truth), seed, block, resamples)
 
 
 def arm_scores(
-    expected: Sequence[str], predictions: Sequence[Sequence[str]], labels: Sequence[str], seed: int = 0
+    expected: Sequence[str], predictions: Sequence[Sequence[str]], labels: Sequence[str], seed: int = 0, block: int = 1
 ) -> tuple[Score, tuple[float, ...]]:
     """Macro-F1 of an arm: the mean over seeds with its interval over seeds and papers, and every seed's.
 
@@ -169,10 +171,12 @@ def arm_scores(
     expected : sequence of str, length N
     predictions : sequence, one for each seed, of sequences of str, length N
     labels : sequence of str
+    block : int
+        As in `compare`.
     """
     truth, guesses = _positions(expected, predictions, labels)
-    drawn = macro_f1_resampled(truth, guesses, len(labels), seed)
-    return seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth), (0.0, 1.0)), tuple(drawn[0].tolist())
+    drawn = macro_f1_resampled(truth, guesses, len(labels), seed, block=block)
+    return seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth) // block, (0.0, 1.0)), tuple(drawn[0].tolist())
 
 
 def arm_difference(
@@ -182,8 +186,9 @@ def arm_difference(
     second: Sequence[Sequence[str]],
     labels: Sequence[str],
     seed: int = 0,
+    block: int = 1,
 ) -> ArmDifference:
-    """Compare two arms on the same papers; see `ArmDifference`.
+    """Compare two arms on the same papers; see `ArmDifference`, and `compare` for `block`.
 
     Raises
     ------
@@ -195,12 +200,12 @@ def arm_difference(
         raise ValueError(f"{names[0]} has {len(first)} seeds and {names[1]} has {len(second)}; they have to match")
     first, second = ([*arm] * size if len(arm) == 1 else [*arm] for arm in (first, second))
     truth, guesses = _positions(expected, [*first, *second], labels)
-    scores = macro_f1_resampled(truth, guesses, len(labels), seed)
+    scores = macro_f1_resampled(truth, guesses, len(labels), seed, block=block)
     drawn = scores[:, :size] - scores[:, size:]
     right = guesses == truth
     return ArmDifference(
         *names,
-        difference=seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth), (-1.0, 1.0)),
+        difference=seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth) // block, (-1.0, 1.0)),
         by_seed=tuple(drawn[0].tolist()),
         mcnemar_p=tuple(_mcnemar(one, other) for one, other in zip(right[:size], right[size:], strict=True)),
     )

@@ -111,7 +111,7 @@ def study_result(
     plan: StudyPlan, out: Path, assessments: Sequence[Assessment], baselines: Mapping[str, Sequence[Answer]]
 ) -> StudyResult:
     """Compare the answers of all policies and baselines."""
-    labels = spec(plan.env).labels
+    labels, block = spec(plan.env).labels, spec(plan.env).presentations
     expected = [answer.expected for answer in assessments[0].greedy]
     predictions = {name: [[answer.predicted for answer in answers]] for name, answers in baselines.items()}
     by_arm = {arm.name: [each for each in assessments if each.arm == arm.name] for arm in plan.arms}
@@ -120,15 +120,15 @@ def study_result(
     rows = []
     for name, guesses in predictions.items():
         members = by_arm.get(name, [])
-        scores = [score(expected, answers, labels) for answers in guesses]
+        scores = [score(expected, answers, labels, block=block) for answers in guesses]
         drawn = [[answer.predicted for answer in each.sampled] for each in members]
         calibrated = [each.calibrated for each in members if each.calibrated is not None]
-        greedy, by_seed = arm_scores(expected, guesses, labels)
+        greedy, by_seed = arm_scores(expected, guesses, labels, block=block)
         row = ArmRow(
             name,
             plan.arm(name).title if members else name,
             greedy=greedy,
-            sampled=arm_scores(expected, drawn, labels)[0] if drawn else None,
+            sampled=arm_scores(expected, drawn, labels, block=block)[0] if drawn else None,
             by_seed=by_seed,
             accuracy=float(np.mean([each.accuracy.value for each in scores])),
             mcc=float(np.mean([each.mcc.value for each in scores])),
@@ -144,7 +144,7 @@ def study_result(
         len(expected),
         rows,
         differences=[
-            arm_difference((first, second), expected, predictions[first], predictions[second], labels)
+            arm_difference((first, second), expected, predictions[first], predictions[second], labels, block=block)
             for first, second in pairs
             if first in predictions and second in predictions
         ],

@@ -126,6 +126,24 @@ def test_answers_of_equal_arms_are_called_different_at_most_one_time_in_twenty(s
     assert false_or_true_verdicts(1000, seeds, seed_sd, gap=0.0, resamples=100) <= 0.05
 
 
+def test_pairs_in_both_orders_count_once() -> None:
+    """A policy that is right about a pair is right in both orders: the second one is no further evidence."""
+    rng = np.random.default_rng(3)
+    truth = ["first", "second"] * 60
+
+    def answers() -> list[str]:
+        right = np.repeat(rng.random(60) < 0.6, 2)
+        return [one if is_right else "" for one, is_right in zip(truth, right, strict=True)]
+
+    labels, trials, called = ("first", "second"), 300, 0
+    for _ in range(trials):
+        one, other = answers(), answers()
+        # The same answers at every seed: papers are the only source of error.
+        found = arm_difference(("x", "y"), truth, [one] * 3, [other] * 3, labels, block=2)
+        called += found.verdict != "not clearly different"
+    assert called / trials <= 0.05 + 2 * (0.05 * 0.95 / trials) ** 0.5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("seed_sd", SEED_SDS)
