@@ -14,6 +14,7 @@ from tinker_cookbook.exceptions import TinkerCookbookError
 from ...datasets.store import load_card
 from ...envs.kit.renderers import renderer_name_for
 from ...envs.registry import spec
+from ..monitoring.record import with_folders
 from .checkpoints import state_path
 from .engines import EngineConfig, folder
 
@@ -56,10 +57,12 @@ def suited(name: str, otherwise: Any, doc: str) -> Any:
 
 def suited_env_options(model_name: str, env_id: str, given: str | None = None) -> str:
     """Options of the environment, as text: `given` unless it is None, or else those that a tiny model was made for, as
-    far as the environment has them."""
+    far as the environment has them. Folders in `given`, as in challenger=reader:DATASET, are made absolute."""
+    if given:
+        return with_folders(given, lambda place: os.path.abspath(place) if os.path.isdir(place) else place)
     options = (tiny_notes(model_name) or {}).get("env_options", {}) if given is None else {}
     names = spec(env_id).option_names() if options else ()
-    return given or ",".join(f"{name}={option}" for name, option in options.items() if name in names)
+    return ",".join(f"{name}={option}" for name, option in options.items() if name in names)
 
 
 def suited_max_tokens(model_name: str, env_id: str, given: int | None = None) -> int:

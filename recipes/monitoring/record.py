@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import version
@@ -54,13 +54,34 @@ def _moved_along(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     before = config.get("log_path")
     if before is None or not Path(before).is_absolute() or Path(before) == folder:
         return config
+
+    def found(place: str) -> str:
+        if not Path(place).is_absolute() or Path(place).exists():
+            return place
+        beside = Path(os.path.abspath(folder / os.path.relpath(place, before)))
+        return str(beside) if beside.exists() else place
+
     moved = {**config, "log_path": str(folder)}
-    for name in FOLDERS:
-        place = config.get(name)
-        if place and Path(place).is_absolute() and not Path(place).exists():
-            beside = Path(os.path.abspath(folder / os.path.relpath(place, before)))
-            moved[name] = str(beside) if beside.exists() else place
+    moved |= {name: found(config[name]) for name in FOLDERS if config.get(name)}
+    if config.get("env_options"):
+        moved["env_options"] = with_folders(config["env_options"], found)
     return moved
+
+
+def with_folders(env_options: str, change: Callable[[str], str]) -> str:
+    """Options of an environment as text, with the argument of every named part changed where it may be a folder.
+
+    Examples
+    --------
+    >>> with_folders("prompt=short,challenger=reader:data,judge=tinker:model@tinker://a/b/c", str.upper)
+    'prompt=short,challenger=reader:DATA,judge=tinker:MODEL@tinker://a/b/c'
+    """
+    parts = []
+    for part in env_options.split(","):
+        name, colon, argument = part.partition(":")
+        place, at, path = argument.partition("@")
+        parts.append(f"{name}{colon}{change(place) if place else place}{at}{path}")
+    return ",".join(parts)
 
 
 def require_folders(folder: str | Path, names: Sequence[str]) -> None:

@@ -64,6 +64,25 @@ def test_a_study_that_is_moved_finds_what_moved_with_it(
     require_folders(elsewhere / "seed0" / "rl", NAMES)
 
 
+def test_folders_in_options_of_the_environment_are_found_too(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The readers that challenge and that pay reasons are fitted on a dataset, which is an option by its folder."""
+    monkeypatch.chdir(tmp_path)
+    (study / "reader").mkdir()
+    options = "prompt=short,challenger=reader:study/reader,reasons=reader:data,judge=litellm:openai/name"
+    cfg = config(study, env="disruption-adversarial-v0", env_options=options)
+    monkeypatch.chdir("/")
+    shown = "prompt=short,challenger=reader:{},reasons=reader:{},judge=litellm:openai/name"
+    assert cfg.env_options == shown.format(study / "reader", tmp_path / "data")
+    fields = {"log_path": cfg.log_path, "env_options": cfg.env_options}
+    Path(cfg.log_path, "run.json").write_text(json.dumps({"recipe": "rl", "config": fields}))
+    elsewhere = tmp_path / "attic" / "study"
+    shutil.move(study, elsewhere)
+    found = read_run_record(elsewhere / "seed0" / "rl")["config"]["env_options"]
+    assert found == shown.format(elsewhere / "reader", tmp_path / "data")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_gone_is_named_with_its_remedy(
     name: str, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
