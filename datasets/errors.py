@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
 class BadInput(ValueError):
     """Input that needs a decision by the user. The message names the file, the line and what to do."""
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """The content of a JSON file; `BadInput` with its name and what to do, `remedy`, if it is damaged."""
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise BadInput(f"{path} is damaged: {error}; {remedy}") from error
 
 
 def stop_on_bad_input(run: Callable[[], Any]) -> Any:

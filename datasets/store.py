@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Features, List, Value
 
+from .errors import read_json
 from .paper import COLUMNS, DISRUPTION_LABELS, NOVELTY_LABELS, Paper
 from .splits import CUTOFF_VIEWS, SPLITS
 
@@ -148,4 +148,4 @@ def load_card(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / "card.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not a dataset: {path} is missing; build one with `scisci-gym build`")
-    return json.loads(path.read_text())
+    return read_json(path, "build the dataset again")

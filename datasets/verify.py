@@ -6,7 +6,7 @@ For a sample of papers the counts behind the CD index are also computed with pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
@@ -256,9 +256,20 @@ def _from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows: list[Ro
     columns |= {"reference_count": graph.reference_counts, "publication_year": graph.years}
     return [
         *_cuts(card, tertile_cuts(labels.cd, names, graph.years, rules.min_group, among=labels.eligible)),
+        _unlabelled(card, labels.reasons),
         _columns("disruption labels from the graph", ", CD indices, eligibility and fields too", graph, rows, columns),
         _columns("citation percentiles from the graph", "", graph, rows, {"citation_percentile": percentiles}),
     ]
+
+
+def _unlabelled(card: Row, reasons: Mapping[str, int]) -> Check:
+    """The card counts the papers that have no label for each reason that lies in the graph."""
+    wrong = [
+        f"{count:,} papers have no label because of {reason}, the card says {card['not_labelled'].get(reason, 0):,}"
+        for reason, count in reasons.items()
+        if reason != "excluded" and count != card["not_labelled"].get(reason, 0)
+    ]
+    return Check("papers without a label", f"{sum(reasons.values()):,} papers", wrong)
 
 
 def _novelty_from_graph(card: Row, graph: CitationGraph, papers: pa.Table, rows: list[Row]) -> list[Check]:

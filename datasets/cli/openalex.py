@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.table import Table
 from ..atomic_files import write_json_atomically
 from ..build import BuildOptions, build_dataset
 from ..dataset_folder import dataset_folder, refuse_overlap
+from ..errors import read_json
 from ..openalex.api.client import BASE_URL, DAILY_USD, Connection, api_key
 from ..openalex.api.cost import Step, cost, first_plan, second_plan
 from ..openalex.api.errors import Stopped
@@ -152,7 +152,8 @@ def _last_closed_year(out: Path) -> int:
     place = out / "pages" / "started.json"
     if not place.is_file():
         write_json_atomically(place, {"date": datetime.now(UTC).date().isoformat()})
-    return date.fromisoformat(json.loads(place.read_text())["date"]).year - 1
+    remedy = f'give the day on which collecting began as {{"date": "{datetime.now(UTC).date()}"}}'
+    return date.fromisoformat(read_json(place, remedy)["date"]).year - 1
 
 
 def _source(wanted: Wanted, collected: Collected) -> dict[str, Any]:

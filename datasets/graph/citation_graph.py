@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..atomic_files import claimed, remove_unfinished, write_json_atomically
+from ..errors import read_json
 from ..positions import positions_of
 from .checks import checked_positions, checked_years
 from .csr import check_rows, reference_rows, transposed_rows
@@ -265,7 +266,7 @@ class CitationGraph:
             raise FileNotFoundError(
                 f"no citation graph in {directory}: {path} is missing; write one with `CitationGraph.save`"
             )
-        header = json.loads(path.read_text())
+        header = read_json(path, "build the graph again")
         if (found := header["format"]) != FORMAT:
             raise ValueError(f"{path} has format {found}, this version reads {FORMAT}; build the graph again")
         files = GraphFiles(directory, header.get("generation", 0))

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ...datasets.dataset_folder import refuse_foreign
-from ...datasets.errors import BadInput
+from ...datasets.errors import BadInput, read_json
 from ...datasets.store import load_card
 from ...engine.options import AdapterKind, Quantization
 from .. import distill, dpo, rl, sft
@@ -85,7 +85,7 @@ def is_resumed(out: Path, mark: str, settings: Mapping[str, Any], remedy: str, b
     if not (out / mark).is_file():
         refuse_foreign(out, mark, besides)
         return False
-    earlier, ours = json.loads((out / mark).read_text()), json.loads(json.dumps(settings))
+    earlier, ours = read_json(out / mark, f"choose another --out, or {remedy}"), json.loads(json.dumps(settings))
     # Long settings, such as the arms of a study, are named without their value.
     differing = [
         name if isinstance(value, (list, dict)) else f"{name}={earlier.get(name)!r}"

@@ -11,6 +11,7 @@ import chz
 from tinker_cookbook import cli_utils, hyperparam_utils, model_info
 from tinker_cookbook.exceptions import TinkerCookbookError
 
+from ...datasets.errors import read_json
 from ...datasets.store import load_card
 from ...envs.kit.renderers import renderer_name_for
 from ...envs.registry import spec
@@ -40,7 +41,7 @@ def tiny_notes(model_name: str) -> dict[str, Any] | None:
     path = Path(model_name) / TINY_REPORT
     if not path.is_file():
         return None
-    report = json.loads(path.read_text())
+    report = read_json(path, "make the model again")
     return {**report.get("notes", {}), "longest_answer": report.get("longest_answer", 0)}
 
 

@@ -298,7 +298,15 @@ FORGERIES = {
     ),
     "papers that are not eligible": (
         lambda f: edit_card(f, lambda card: card["labels"].update(min_citations=20)),
-        {"cuts between tertiles", "disruption labels from the graph"},
+        {"cuts between tertiles", "disruption labels from the graph", "papers without a label"},
+    ),
+    "a later last year": (
+        lambda f: edit_card(f, lambda card: card["labels"].update(last_complete_year=2100)),
+        {"papers without a label"},
+    ),
+    "other counts of papers without a label": (
+        lambda f: edit_card(f, lambda card: card["not_labelled"].update(few_citations=7)),
+        {"papers without a label"},
     ),
 }
 
