@@ -114,7 +114,7 @@ def _question(env: LabelEnv | DisruptionPairwiseEnv, wording: int) -> str:
     if isinstance(env, DisruptionPairwiseEnv):
         shown, hint, ending, what = env.shown(), "first second", ENDING, "two papers of the same field and year"
     else:
-        shown = paper_block(env.paper, details=not short, references=env.references)
+        shown = paper_block(env.paper, details=not short, references=env.references, facts=env.facts)
         hint, ending, what = env.hint(), env.ending, "a paper"
     if short:
         return SHORT[wording - 1].format(shown=shown, hint=hint)
