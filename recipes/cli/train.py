@@ -16,8 +16,7 @@ from ...datasets.dataset_folder import refuse_foreign, refuse_overlap
 from ...datasets.errors import BadInput, stop_on_bad_input
 from ..kit.compat import MISSING, options_of
 from ..kit.engines import Engine
-from ..monitoring.experiment import comparison_sentence
-from ..monitoring.record import read_state
+from ..monitoring.summary import RunSummary, comparison_sentence
 
 
 class Recipe(StrEnum):
@@ -98,10 +97,11 @@ def _list_options(recipe: str, config: type) -> None:
 
 def _result(log_path: str) -> str:
     """What came out of a run, and what can be done with it."""
-    state = read_state(log_path)
+    run = RunSummary.of(log_path)
+    state = run.state
     lines = [
         f"{log_path}: {state.status}, {state.step} of {state.total or '?'} updates",
-        comparison_sentence(state.record, state.rows),
+        comparison_sentence(run),
         *(f"{alarm.level}: {alarm.name}: {alarm.message}" for alarm in state.alarms),
         f"next: scisci-gym eval {log_path}; scisci-gym report {log_path}",
     ]

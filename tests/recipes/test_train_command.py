@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from scisci_gym.cli import app
 from scisci_gym.recipes.experiments.runner import RECIPES, Runner, training_progress
 from scisci_gym.recipes.kit.compat import options_of
+from scisci_gym.recipes.kit.config import RecipeConfig
 
 
 def train(*arguments: str) -> Result:
@@ -68,3 +69,19 @@ def test_an_interrupted_run_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -
     result = train("rl", "dataset=x", "model_name=y", "log_path=z")
     assert result.exit_code == 130
     assert result.stderr == "stopped; the same command goes on from the last checkpoint\n"
+
+
+def test_a_run_ends_with_its_result_and_the_next_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained(_: Runner, recipe: str, cfg: RecipeConfig, title: str) -> None:
+        record = {"recipe": recipe, "status": "finished", "config": {"env": cfg.env, "max_steps": 2}}
+        (tmp_path / "run.json").write_text(json.dumps(record))
+        (tmp_path / "metrics.jsonl").write_text('{"step": 1, "progress/batch": 1, "validation/macro_f1": 0.5}\n')
+
+    monkeypatch.setattr(Runner, "train", trained)
+    monkeypatch.setitem(RECIPES, "rl", replace(RECIPES["rl"], build=lambda _: None))
+    result = train("rl", "dataset=x", "model_name=y", f"log_path={tmp_path}")
+    assert result.exit_code == 0, result.output
+    first, second, *_, last = result.stdout.splitlines()
+    assert first.startswith(f"{tmp_path}: finished, ")
+    assert second.startswith("Best validation macro-F1 is 0.500 (step 1)")
+    assert last == f"next: scisci-gym eval {tmp_path}; scisci-gym report {tmp_path}"
