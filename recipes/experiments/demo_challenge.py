@@ -21,7 +21,7 @@ from .runner import Runner
 
 MODEL, BEFORE, AFTER = "challenged-model", "challenged-start", "challenged-rl"
 """Names of folders in that of the demo: of the model, its answers as it is, and the run of RL."""
-PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 40, 200
+PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 30, 200
 ENV_OPTIONS = {"prompt": "short"}
 
 
@@ -67,7 +67,7 @@ def challenge_plan(out: Path, seed: int, steps: int, options: Mapping[str, Any])
 
     RL has the defaults of its recipe, but for `steps` and `options`.
     """
-    options = {**TINY, "max_steps": steps, "eval_every": 20, "save_every": 20, **options}
+    options = {**TINY, "max_steps": steps, "eval_every": 15, "save_every": 15, **options}
     return OneSeedPlan(
         dataset=str(out / "data"),
         model_name=str(out / MODEL),
@@ -91,7 +91,7 @@ def challenge_policies(
 ) -> list[ChallengedPolicy]:
     """Make the tiny model, train it, and challenge both policies; what is in `out` already is not done again.
 
-    `steps` are those of a round of pre-training, and of RL, of which there are 40 at most; `options` are of RL.
+    `steps` are those of a round of pre-training, and of RL, of which there are 30 at most; `options` are of RL.
     """
     pretraining, training = steps
     plan = challenge_plan(out, seed, min(training or RL_STEPS, RL_STEPS), options)

@@ -43,7 +43,7 @@ def test_scores_are_those_of_the_answers_counted_again(finished: tuple[Path, Dem
     for policy in result.policies:
         said = [answer.predicted for answer in policy.answers]
         assert policy.greedy.accuracy.value == pytest.approx(accuracy_score(gold, said))
-        expected = f1_score(gold, said, labels=labels, average="macro", zero_division=0)
+        expected = f1_score(gold, said, labels=labels, average="macro", zero_division=0)  # pyright: ignore[reportArgumentType]
         assert policy.greedy.macro_f1.value == pytest.approx(expected)
     most = max(labels, key=gold.count)
     assert result.baselines["majority class"].accuracy.value in {gold.count(each) / len(gold) for each in labels}
