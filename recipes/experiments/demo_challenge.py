@@ -71,7 +71,7 @@ def challenge_plan(out: Path, seed: int, steps: int, options: Mapping[str, Any])
     return OneSeedPlan(
         dataset=str(out / "data"),
         model_name=str(out / MODEL),
-        arms=(Arm(BEFORE, "start (answer format only)"), Arm(AFTER, "RL", "rl", None, options)),
+        arms=(Arm(BEFORE, "before RL"), Arm(AFTER, "after RL", "rl", None, options)),
         env=AdversarialDisruptionEnv.env_id,
         env_options="prompt=short",
         seeds=(seed,),

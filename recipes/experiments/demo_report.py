@@ -92,7 +92,7 @@ def print_summary(result: DemoResult, report: Path, out: Path, console: Console)
     if result.challenged:
         flipped = terminal_table("second act: greedy answers under challenge, test split", CHALLENGE_HEADINGS)
         for row in challenge_rows(result):
-            flipped.add_row(*map(str, row), style="bold" if row[0].startswith("RL") else None)
+            flipped.add_row(*map(str, row), style="bold" if row[0] == result.challenged[1].title else None)
         console.print()
         console.print(flipped)
     for sentence in verdict(result) + result.notes:

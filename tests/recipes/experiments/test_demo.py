@@ -110,7 +110,8 @@ def test_the_second_act_counts_flips_by_kind_before_and_after_rl(finished: tuple
     assert "Under challenge" in page
     print_summary(result, out / "report.html", out, Console(width=80, highlight=False))
     shown = capsys.readouterr().out
-    assert "right first" in shown
+    heading = next(line for line in shown.splitlines() if "right first" in line)
+    assert heading.split() == "challenge n right first right last given up corrected".split(), "80 columns hold it"
     assert f"to {after.reward:.3f}." in shown
 
 
