@@ -70,6 +70,9 @@ QUOTERS: dict[str, Quoter] = {
         *list(QUOTERS["the most telling passages (three sixths of the text)"](env, rng))[:2],
         "nobody had expected the result that we report here",
     ],
+    "the three most telling passages of five words": lambda env, rng: telling(
+        env, passages_of([env.paper.abstract], 5)
+    ),
     "the three most telling single words (a cheat)": lambda env, rng: telling(
         env, list(dict.fromkeys(passages_of([env.paper.abstract], 1)))
     ),

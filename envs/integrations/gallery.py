@@ -30,7 +30,7 @@ in the examples are made up (`envs/kit/samples.py`), prompts and rewards are wha
 environment is answered and no label, the share of the gap between the start and the best reachable reward that RL
 closed, and the rewards of its steps, for each seed. The tiny policy writes no quotes. Where quotes are paid, the first
 share is that of the gap to the best reward without them, and the second that of the gap to the best reward with perfect
-ones. The certificates are in [certificates/](certificates).
+ones. After "no" stand the checks that failed. The certificates are in [certificates/](certificates).
 
 | id | what it asks | reward | learnable | benchmark |
 |---|---|---|---|---|
@@ -56,7 +56,8 @@ def learnable(env_id: str) -> str:
         return "not yet certified"
     certificate = json.loads(path.read_text())
     if certificate["verdict"] != "pass":
-        return f"[no](certificates/{env_id}.json)"
+        failed = dict.fromkeys(check["id"] for check in certificate["checks"] if check["status"] == "fail")
+        return f"[no](certificates/{env_id}.json): {', '.join(f'`{check}`' for check in failed)}"
     seeds = "<br>".join(f"{_closed(facts)} `{facts['sparkline']}`" for facts in certificate["seeds"])
     return f"[yes](certificates/{env_id}.json), {seeds}"
 

@@ -133,10 +133,11 @@ def init_model(
 
     It learns how the environment is answered, from answers that are drawn at random. It reads only works that were
     published before the test period, and no label. A linear probe of its hidden states predicts validation labels after
-    each round and decides whether another round is needed. The exit status is 1 if the probe never reached its target.
+    each round and decides whether another round is needed, together with the chances of the answers, which have to be
+    nearly equal. The exit status is 1 if the probe never reached its target.
     """
     from ...datasets.openalex.snapshot import read_works
-    from ..kit.tiny_model import init_tiny_model, works_of
+    from ..kit.tiny_model import MAX_ANSWER_GAP, init_tiny_model, works_of
 
     def act() -> None:
         refuse_overlap(out, [corpus, *([] if works is None else [works])])
@@ -162,6 +163,12 @@ def init_model(
             f"{out}: {report.parameters:,} parameters, {report.vocab_size:,} tokens, loss {report.losses[-1][1]:.2f}, "
             f"linear probe {score:.3f} ({verdict} {report.probe_target:.3f})"
         )
+        if report.answer_gaps[-1] > MAX_ANSWER_GAP:
+            typer.echo(
+                f"the model does not give all answers of {env} the same chance (gap {report.answer_gaps[-1]:.2f} nats, "
+                f"limit {MAX_ANSWER_GAP}): RL will see little of some; give more --steps",
+                err=True,
+            )
         if not report.reached:
             raise typer.Exit(1)
 

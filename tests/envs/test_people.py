@@ -1,6 +1,7 @@
 """What people see: the commands, the gallery, and that a new environment is one file."""
 
 import dataclasses
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from scisci_gym import specs
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.cli import app
+from scisci_gym.envs.integrations import gallery as pages
 from scisci_gym.envs.integrations.gallery import gallery
 from scisci_gym.envs.kit.cards import sections
 
@@ -111,6 +113,19 @@ def test_a_wrong_argument_is_answered_in_one_line(command, papers, tmp_path, wor
     assert done.output.startswith("error: ")
     assert cause in done.output
     assert remedy in done.output
+
+
+def test_the_gallery_says_which_checks_an_environment_failed(tmp_path, monkeypatch):
+    found = [
+        ("learnable.headroom", "fail", 301),
+        ("learnable.headroom", "fail", 302),
+        ("semantic.oracle_max", "pass", 301),
+    ]
+    checks = [{"id": name, "status": status, "seed": seed} for name, status, seed in found]
+    (tmp_path / "novelty-v0.json").write_text(json.dumps({"verdict": "fail", "checks": checks, "seeds": []}))
+    monkeypatch.setattr(pages, "CERTIFICATES", tmp_path)
+    assert pages.learnable("novelty-v0") == "[no](certificates/novelty-v0.json): `learnable.headroom`"
+    assert pages.learnable("impact-v0") == "not yet certified"
 
 
 def test_the_gallery_is_not_stale():
