@@ -66,7 +66,11 @@ def test_episodes_are_the_same_in_every_process():
         "        print(run_sync(play_episode(env_class(*example), lambda messages: text)))\n"
     )
     elsewhere = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     here = io.StringIO()
     with contextlib.redirect_stdout(here):
