@@ -115,6 +115,14 @@ def serve(task: str, works: Path, papers: int) -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # What the package prints is no answer.
     with contextlib.ExitStack() as stack, os.fdopen(answers, "w", buffering=1) as out:
+        import scisci_gym
+
+        # Python looks further where a checkout lacks the package.
+        wanted, found = (
+            Path(path).resolve() for path in (os.environ["PYTHONPATH"] + "/scisci_gym", scisci_gym.__file__)
+        )
+        if found.parent != wanted:
+            raise ImportError(f"it has no package scisci_gym, only {found.parent} has")
         run = globals()[task](stack, works, papers)
         run()
         print("ready", file=out)
@@ -145,6 +153,7 @@ class Side:
         assert self._child.stdout is not None
         if line := self._child.stdout.readline().strip():
             return line
+        self._child.wait()  # It writes its error after it has closed its output.
         self._errors.seek(0)
         raise RuntimeError((self._errors.read().strip().splitlines() or ["it ended without an answer"])[-1])
 
@@ -235,7 +244,8 @@ def main() -> None:
     names, slower = (options.before, options.after), []
     with contextlib.ExitStack() as stack:
         packages = [stack.enter_context(package_of(name)) for name in names]
-        options.works = options.works or write_works(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        if options.works is None and "ingestion" in options.only:
+            options.works = write_works(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         print(f"| task | {names[0]}: CPU s | {names[1]}: CPU s | ratio | 95 % interval |\n|---|---|---|---|---|")
         for task in (task for subject in options.only for task in TASKS[subject]):
             try:
