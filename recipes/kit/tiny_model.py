@@ -123,6 +123,7 @@ def works_of(dataset: Path) -> pa.Table:
             "publication_year": [paper.publication_year for paper in papers],
             "field": [paper.primary_field for paper in papers],
             "venue": [paper.venue for paper in papers],
+            "authors_count": [paper.authors_count for paper in papers],
         }
     )
 
@@ -132,7 +133,7 @@ def unlabelled_papers(works: pa.Table, last_year: int, seed: int) -> list[Paper]
 
     At most 12,000, drawn by the seed. An environment needs outcomes to make an episode.
     """
-    columns = ("work_id", "title", "abstract", "publication_year", "field", "venue")
+    columns = ("work_id", "title", "abstract", "publication_year", "field", "venue", "authors_count")
     published = works.select(columns).filter(pa.array(works["publication_year"].to_numpy() <= last_year))
     rows = [row for row in published.to_pylist() if row["title"] and row["abstract"]]
     random.Random(seed).shuffle(rows)
@@ -148,6 +149,7 @@ def _paper(row: dict[str, Any], rng: random.Random) -> Paper:
         publication_year=row["publication_year"],
         primary_field=row["field"],
         venue=row["venue"],
+        authors_count=row["authors_count"],
         cd_index=rng.uniform(-1, 1),
         disruption_label=rng.choice(DISRUPTION_LABELS),  # pyright: ignore[reportArgumentType]
         novelty_label=rng.choice(NOVELTY_LABELS),  # pyright: ignore[reportArgumentType]
