@@ -4,11 +4,13 @@
     python benchmarks/paired.py ../other-checkout . --rounds 25
     python benchmarks/paired.py main . --only labels engine --works ../data/works
 
-Each task runs in a process of its own for each side, warmed up before it is timed. Then the two take turns, and who is
-first changes from round to round. CPU seconds of all threads are compared, which other work on the machine disturbs
-least. The ratio is that of the second side to the first, within a round: its median, and the order statistics of the
-rounds that enclose the median with a confidence of at least 95 % (for six rounds or more; David & Nagaraja 2003,
-"Order Statistics", section 7.1). A revision that lacks something that a task needs is named in its row.
+Each task runs in a process of its own for each side. After a round that is not counted the two take turns, part by
+part, and who is first changes from round to round. A part that only one side has, such as a new environment, is left
+out; a revision that lacks something that a task needs is named in its row.
+
+CPU seconds of all threads are compared, which other work on the machine disturbs least. The ratio is that of the second
+side to the first, within a round: its median, and the order statistics of the rounds that enclose the median with a
+confidence of at least 95 % (for six rounds or more; David & Nagaraja 2003, "Order Statistics", section 7.1).
 
 The exit status is 1 if a task is certainly slower: its whole interval lies above 1 + ``--tolerance``.
 """
@@ -27,67 +29,67 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve()
 ROOT = HERE.parents[1]
 Round = Callable[[], object]
 
 
-def cd_index(stack: contextlib.ExitStack, works: Path, papers: int) -> Round:
-    """Build a graph and count the CD index of every paper."""
-    from random_graph import random_graph
+def labels(stack: contextlib.ExitStack, works: Path, papers: int) -> dict[str, Round]:
+    """The CD index, graph building included, and the atypicality of a tenth of the papers from 10 null networks."""
+    from random_graph import random_graph, random_venues
 
-    from scisci_gym.datasets import disruption
+    from scisci_gym.datasets import disruption, novelty
     from scisci_gym.datasets.graph import CitationGraph
 
     edges = random_graph(papers, 15 * papers)
-    return lambda: disruption.cd_index(CitationGraph.from_edges(*edges))
-
-
-def atypicality(stack: contextlib.ExitStack, works: Path, papers: int) -> Round:
-    """Atypicality of a tenth of the papers from 10 null networks."""
-    from random_graph import random_graph, random_venues
-
-    from scisci_gym.datasets import novelty
-    from scisci_gym.datasets.graph import CitationGraph
-
     citing, cited, years = random_graph(papers // 10, 15 * papers // 10)
     graph, venues = CitationGraph.from_edges(citing, cited, years), random_venues(citing, cited, years.size)
-    return lambda: novelty.atypicality(graph, venues, samples=10)
+    return {
+        "cd_index": lambda: disruption.cd_index(CitationGraph.from_edges(*edges)),
+        "atypicality": lambda: novelty.atypicality(graph, venues, samples=10),
+    }
 
 
-def ingestion(stack: contextlib.ExitStack, works: Path, papers: int) -> Round:
-    """Read a snapshot and write it as parquet."""
+def ingestion(stack: contextlib.ExitStack, works: Path, papers: int) -> dict[str, Round]:
+    """Reading a snapshot and writing it as parquet."""
     from scisci_gym.datasets.openalex.shards import convert
     from scisci_gym.datasets.openalex.snapshot import parts_of
 
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    # A new folder each time: shards that are there are not written again.
-    return lambda: convert(parts_of(works), Path(tempfile.mkdtemp(dir=scratch)) / "shards", workers=1, progress=False)
+
+    def read() -> None:
+        # A new folder each time: shards that are there are not written again.
+        convert(parts_of(works), Path(tempfile.mkdtemp(dir=scratch)) / "shards", workers=1, progress=False)
+
+    return {"ingestion": read}
 
 
-def environments(stack: contextlib.ExitStack, works: Path, papers: int) -> Round:
-    """100 episodes of every environment, with right answers."""
+def environments(stack: contextlib.ExitStack, works: Path, papers: int) -> dict[str, Round]:
+    """300 episodes of each environment, with right answers."""
     import asyncio
 
     from scisci_gym import make, specs
     from scisci_gym.envs.kit.samples import sample_papers
 
-    examples = [(env_class.env_id, env_class.examples(sample_papers())) for env_class in specs()]
+    def episodes(env_class: Any) -> Round:
+        examples = env_class.examples(sample_papers())
 
-    async def play() -> None:
-        for env_id, each in examples:
-            for turn in range(100):
-                env = make(env_id, *each[turn % len(each)])
-                message = {"role": "assistant", "content": env.gold_answer()}
+        async def play() -> None:
+            for turn in range(300):
+                env = make(env_class.env_id, *examples[turn % len(examples)])
                 await env.initial_observation()
-                while not (await env.step(message)).episode_done:  # pyright: ignore[reportArgumentType]
+                message: Any = {"role": "assistant", "content": env.gold_answer()}
+                while not (await env.step(message)).episode_done:
                     pass
 
-    return lambda: asyncio.run(play())
+        return lambda: asyncio.run(play())
+
+    return {env_class.env_id: episodes(env_class) for env_class in specs()}
 
 
-def engine(stack: contextlib.ExitStack, works: Path, papers: int) -> Round:
+def engine(stack: contextlib.ExitStack, works: Path, papers: int) -> dict[str, Round]:
     """A step of RL on the local engine: 32 rollouts of 16 tokens over prompts of 100, and training on them."""
     from engine import Contender, make_model
     from scisci_gym.engine import local_engine
@@ -98,20 +100,15 @@ def engine(stack: contextlib.ExitStack, works: Path, papers: int) -> Round:
     served = stack.enter_context(local_engine(checkpoints=folder / "checkpoints", process=False, threads=1))
     contender = Contender(served.url, served.api_key, str(folder / "model"))
     args = argparse.Namespace(prompt=100, groups=8, group=4, max_tokens=16)
-    return lambda: contender.round(args, random.Random(1))
+    return {"engine": lambda: contender.round(args, random.Random(1))}
 
 
-TASKS = {
-    "labels": ("cd_index", "atypicality"),
-    "ingestion": ("ingestion",),
-    "environments": ("environments",),
-    "engine": ("engine",),
-}
+TASKS = {"labels": labels, "ingestion": ingestion, "environments": environments, "engine": engine}
 
 
 def serve(task: str, works: Path, papers: int) -> None:
-    """In a process of its own: warm up, then run one round for every line of the standard input, and print its CPU
-    seconds."""
+    """In a process of its own: print the names of the parts of a task; then, for every name on the standard input, run
+    that part and print its CPU seconds."""
     answers = os.dup(1)
     os.dup2(2, 1)  # What the package prints is no answer.
     with contextlib.ExitStack() as stack, os.fdopen(answers, "w", buffering=1) as out:
@@ -123,22 +120,21 @@ def serve(task: str, works: Path, papers: int) -> None:
         )
         if found.parent != wanted:
             raise ImportError(f"it has no package scisci_gym, only {found.parent} has")
-        run = globals()[task](stack, works, papers)
-        run()
-        print("ready", file=out)
-        for _ in sys.stdin:
+        parts = TASKS[task](stack, works, papers)
+        print(*parts, file=out)
+        for name in map(str.strip, sys.stdin):
             begin = time.process_time()
-            run()
+            parts[name]()
             print(time.process_time() - begin, file=out)
 
 
 class Side:
     """A revision with a process for one task."""
 
-    def __init__(self, package: Path, task: str, works: Path, papers: int, stack: contextlib.ExitStack):
+    def __init__(self, package: Path, task: str, options: argparse.Namespace, stack: contextlib.ExitStack):
         environment = os.environ | {"PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
         self._errors = stack.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115
-        command = [sys.executable, str(HERE), "--serve", task, str(works), str(papers)]
+        command = [sys.executable, str(HERE), "--serve", task, str(options.works), str(options.papers)]
         self._child = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
@@ -157,10 +153,10 @@ class Side:
         self._errors.seek(0)
         raise RuntimeError((self._errors.read().strip().splitlines() or ["it ended without an answer"])[-1])
 
-    def round(self) -> float:
-        """CPU seconds of one round."""
+    def seconds(self, part: str) -> float:
+        """CPU seconds of one round of a part."""
         assert self._child.stdin is not None
-        self._child.stdin.write("\n")
+        self._child.stdin.write(f"{part}\n")
         self._child.stdin.flush()
         return float(self.answer())
 
@@ -203,20 +199,26 @@ def package_of(side: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def paired(names: Sequence[str], packages: Sequence[Path], task: str, options: argparse.Namespace) -> list[list[float]]:
-    """CPU seconds of both sides, round by round; raises `RuntimeError` if one cannot run the task."""
+def paired(
+    names: Sequence[str], packages: Sequence[Path], task: str, options: argparse.Namespace
+) -> Iterator[tuple[str, list[list[float]]]]:
+    """The parts of a task that both sides have, with the CPU seconds of each side round by round; raises `RuntimeError`
+    if a side cannot run the task."""
     with contextlib.ExitStack() as stack:
-        sides = [Side(package, task, options.works, options.papers, stack) for package in packages]
+        sides, parts = [Side(package, task, options, stack) for package in packages], []
         for name, side in zip(names, sides, strict=True):
             try:
-                side.answer()
+                parts.append(side.answer().split())
             except RuntimeError as error:
                 raise RuntimeError(f"cannot run at {name}: {error}") from None
-        seconds: list[list[float]] = [[], []]
-        for turn in range(options.rounds):
-            for index in (0, 1) if turn % 2 == 0 else (1, 0):
-                seconds[index].append(sides[index].round())
-        return seconds
+        for part in (part for part in parts[0] if part in parts[1]):
+            seconds: list[list[float]] = [[], []]
+            for turn in range(-1, options.rounds):
+                for index in (0, 1) if turn % 2 == 0 else (1, 0):
+                    spent = sides[index].seconds(part)
+                    if turn >= 0:  # The first round warms up.
+                        seconds[index].append(spent)
+            yield part, seconds
 
 
 def write_works(folder: Path) -> Path:
@@ -247,17 +249,18 @@ def main() -> None:
         if options.works is None and "ingestion" in options.only:
             options.works = write_works(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         print(f"| task | {names[0]}: CPU s | {names[1]}: CPU s | ratio | 95 % interval |\n|---|---|---|---|---|")
-        for task in (task for subject in options.only for task in TASKS[subject]):
+        for task in options.only:
             try:
-                seconds = paired(names, packages, task, options)
+                for part, seconds in paired(names, packages, task, options):
+                    ratios = [after / before for before, after in zip(*seconds, strict=True)]
+                    low, high = median_interval(ratios)
+                    before, after, ratio = map(statistics.median, (*seconds, ratios))
+                    print(
+                        f"| {part} | {before:.3f} | {after:.3f} | {ratio:.3f} | {low:.3f} to {high:.3f} |", flush=True
+                    )
+                    slower += [part] if low > 1 + options.tolerance else []
             except RuntimeError as error:
                 print(f"| {task} | {error} | | | |", flush=True)
-                continue
-            ratios = [after / before for before, after in zip(*seconds, strict=True)]
-            low, high = median_interval(ratios)
-            before, after, ratio = map(statistics.median, (*seconds, ratios))
-            print(f"| {task} | {before:.3f} | {after:.3f} | {ratio:.3f} | {low:.3f} to {high:.3f} |", flush=True)
-            slower += [task] if low > 1 + options.tolerance else []
     print(f"{options.rounds} rounds, load {os.getloadavg()[0]:.0f}")
     if slower:
         sys.exit(f"slower by more than {options.tolerance:.0%}: {', '.join(slower)}")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scisci_gym import specs
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -40,8 +42,9 @@ def test_a_revision_that_cannot_run_a_task_is_named(tmp_path):
 def test_two_checkouts_take_turns():
     done = paired(ROOT, ROOT, "--rounds", "3", "--tolerance", "50")
     assert done.returncode == 0, done.stderr
-    task, *seconds, ratio, interval = (cell.strip() for cell in done.stdout.splitlines()[2].strip("|").split("|"))
-    low, high = map(float, interval.split(" to "))
-    assert task == "environments"
-    assert all(float(each) > 0 for each in seconds)
-    assert low <= float(ratio) <= high
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()[2:-1]]
+    assert [row[0] for row in rows] == [env_class.env_id for env_class in specs()]
+    for _, *seconds, ratio, interval in rows:
+        low, high = map(float, interval.split(" to "))
+        assert all(float(each) > 0 for each in seconds)
+        assert low <= float(ratio) <= high
