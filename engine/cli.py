@@ -69,7 +69,11 @@ def serve(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    run(options)
+    try:
+        run(options)
+    except (OSError, ValueError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 @app.command()

@@ -86,11 +86,22 @@ class LoraPair:
 
     def apply_to(self, x: Tensor, y: Tensor) -> Tensor:
         """The adapted layer's output (..., out), from its input `x` (..., in) and the frozen layer's output `y`."""
-        return y + self._low_rank_term(x).to(y.dtype)
+        if x.dtype == self.a.dtype or y.dtype != x.dtype:
+            return y + self._low_rank_term(x)
+        # Product and sum in one step, rounded once.
+        a, b = self._narrowed(x.dtype)
+        return torch.addmm(y.flatten(0, -2), x.flatten(0, -2) @ a.T, b.T).view(y.shape)
 
     def _low_rank_term(self, x: Tensor) -> Tensor:
-        """float32 (..., out): s B A x."""
-        return (x.to(self.a.dtype) @ self.a.T) @ self.b.T * self.scale
+        """(..., out) in the number format of `x`: s B A x."""
+        if x.dtype == self.a.dtype:
+            return (x @ self.a.T) @ self.b.T * self.scale
+        a, b = self._narrowed(x.dtype)
+        return (x @ a.T) @ b.T
+
+    def _narrowed(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """s A and B in 16 bits, which processors multiply many times as fast; trained are those in float32."""
+        return (self.scale * self.a).to(dtype), self.b.to(dtype)
 
     def merged(self) -> Tensor:
         """float32 (out, in): the weight of layer and adapter together, W + s B A; detached."""

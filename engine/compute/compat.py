@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache as Cache
@@ -21,6 +22,13 @@ def register_attention(name: str, function: Any) -> None:
     """Let models be loaded with ``attn_implementation=name``: boolean masks, and `function` as their attention."""
     AttentionInterface.register(name, function)
     AttentionMaskInterface.register(name, sdpa_mask)
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 matrices in hardware (AMX, or AVX-512 with its bfloat16 extension)."""
+    return any(
+        getattr(torch.cpu, name, lambda: False)() for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    )
 
 
 @contextmanager

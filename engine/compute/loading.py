@@ -1,25 +1,25 @@
 """Find a base model by the name that a client uses, load it, and choose where and how it computes."""
 
 import logging
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 
 from ..errors import RequestError
 from ..options import Quantization, is_hub_name
-from .compat import eager_attention
-from .decoding import DecodingBatch
-from .model import BaseModel, UnsupportedArchitecture
+from .compat import multiplies_bfloat16
+from .model import SMALL, BaseModel, UnsupportedArchitecture
+from .self_check import decoding_fault
 
 logger = logging.getLogger(__name__)
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 """What is fetched from the hub: no pickled weights, no code."""
-TOLERANCE, TOLERANCE_16_BITS = 1e-3, 0.25
-"""Largest difference of a log-probability that the self-check allows, in float32 and in 16 bits."""
 
 
 def choose_device(device: str | None = None, dtype: str | None = None) -> tuple[torch.device, torch.dtype]:
@@ -43,15 +43,35 @@ def dtype_named(name: str | None) -> torch.dtype | None:
     return _DTYPES[name] if name is not None else None
 
 
-def choose_threads(threads: int | None = None) -> int:
+def suited_dtype(folder: Path, device: torch.device) -> torch.dtype:
+    """bfloat16 for a model that is not small, on a CPU that multiplies it in hardware; as `choose_device` otherwise."""
+    if device.type == "cpu" and _parameters(folder) >= SMALL and multiplies_bfloat16():
+        return torch.bfloat16
+    return choose_device(str(device))[1]
+
+
+def _parameters(folder: Path) -> int:
+    """Numbers in the safetensors files of a folder; only their headers are read."""
+    count = 0
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, "pt") as tensors:
+            count += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+    return count
+
+
+def choose_threads(threads: int | None = None, *, small: bool = True) -> int:
     """Number of torch threads: one when cores are few, since they are shared with the client and the environments.
 
-    Two threads on two busy cores wait for each other at every operator; a tiny model has thousands of those per second.
+    Two threads on two busy cores wait for each other at every operator; a small model has thousands of those per
+    second. A model that is not small spends its time inside the operators and gets all of a few cores. OMP_NUM_THREADS
+    limits both.
     """
     if threads is not None:
         return threads
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 1 if cores <= 4 else cores // 2
+    chosen = cores // 2 if cores > 4 else 1 if small else cores
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(chosen, int(limit)) if not small and limit.isdecimal() else chosen
 
 
 def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, download: bool) -> Path:
@@ -94,37 +114,15 @@ def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, d
 def load_model(
     name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization = "none"
 ) -> BaseModel:
-    """Load a model. One whose decoding differs, on a short text, from its own attention is served plainly."""
+    """Load a model. One whose decoding fails the self-check (see `decoding_fault`) is served plainly."""
     try:
         base = BaseModel(name, folder, device, dtype, quantize)
-        difference = _difference(base)
-        if difference <= (TOLERANCE if dtype == torch.float32 else TOLERANCE_16_BITS):
+        reason = decoding_fault(base)
+        if reason is None:
             return base
-        reason = f"decoding with a cache differs from its own attention by {difference:.3g} in a log-probability"
     except UnsupportedArchitecture as error:
         reason = str(error)
     logger.warning(
         "base model %s: %s; every token will be computed from the whole sequence, which is slow", name, reason
     )
     return BaseModel(name, folder, device, dtype, quantize, plain=True)
-
-
-@torch.inference_mode()
-def _difference(base: BaseModel, prompt: int = 24, decoded: int = 4) -> float:
-    """Largest difference of a log-probability between decoding and reading the same text with eager attention."""
-    length = min(prompt + decoded, base.context_length)
-    prompt = length - decoded
-    tokens = torch.arange(length, device=base.device)[None] * 7919 % base.vocab_size
-    places = torch.arange(prompt - 1, length - 1, device=base.device)
-    try:
-        with eager_attention(base.net):
-            expected = base.logits(tokens, places).log_softmax(-1)
-    except (ValueError, NotImplementedError, AttributeError) as error:
-        raise UnsupportedArchitecture(f"{base.arch} cannot be checked against its own attention: {error}") from error
-    cache = base.empty_cache()
-    got = [base.logits(tokens[:, :prompt], places[:1], cache=cache)]
-    which = torch.zeros(1, dtype=torch.int64, device=base.device)
-    batch = DecodingBatch(base, 1, cache, which, which + prompt)
-    for step in range(decoded - 1):
-        got.append(batch.step(tokens[0, prompt + step : prompt + step + 1].tolist(), step))
-    return float((torch.cat(got).log_softmax(-1) - expected).abs().max())

@@ -19,6 +19,8 @@ from .compat import Cache, body_runs_once, in_and_out_features, keep_four_bits_p
 
 logger = logging.getLogger(__name__)
 
+SMALL = 20_000_000
+"""Parameters below which the cost of a call to the model, not its arithmetic, decides the speed."""
 MERGED_PARAMETERS = 200_000_000
 """Models up to this size (800 MB in float32) are copied to merge an adapter into them."""
 _ATTENTION = ("attn", "attention")
@@ -67,7 +69,7 @@ class BaseModel:
         plain: bool = False,
     ) -> None:
         self.name, self.folder, self.device, self.dtype = name, folder, device, dtype
-        self.plain = plain
+        self.quantize, self.plain = quantize, plain
         self.net, config, self.tokenizer = _read_pretrained(name, folder, device, dtype, quantize, plain=plain)
         self.config = config.get_text_config()
         self.vocab_size: int = self.net.get_output_embeddings().weight.shape[0]
@@ -81,11 +83,16 @@ class BaseModel:
         self._selected: Tensor | None = None
         self._attach_hooks()
         parameters = sum(p.numel() for p in self.net.parameters())
+        self.is_small = parameters < SMALL
+        self.threads: int | None = None
+        """Torch threads while the model computes; None: as many as elsewhere."""
         self._merges = dtype == torch.float32 and quantize == "none" and parameters <= MERGED_PARAMETERS
         logger.info("base model %s: %.1f M parameters on %s (%s)", name, parameters / 1e6, device, dtype)
 
     def _attach_hooks(self) -> None:
         head = self.net.get_output_embeddings()
+        if isinstance(head, nn.Linear) and head.bias is None:
+            head.register_forward_hook(_add_what_was_rounded)
         for name, module in self.net.named_modules():
             part = "unembed" if module is head else _part_of(name)
             features = in_and_out_features(module)
@@ -117,6 +124,11 @@ class BaseModel:
         A frozen adapter is merged into the weights for that time where that is exact enough and fits into memory: a
         decoding step then costs what it costs without an adapter.
         """
+        with _threads(self.threads), self._adapted(adapter):
+            yield
+
+    @contextmanager
+    def _adapted(self, adapter: AdapterWeights | None) -> Iterator[None]:
         if adapter is not None and adapter.is_frozen and self._merges:
             with _merged(adapter):
                 yield
@@ -223,6 +235,34 @@ class BaseModel:
             raise RequestError(
                 f"{what} has {len(tokens)} tokens{plus}, more than the context of {self.name!r} ({self.context_length})"
             )
+
+
+def _add_what_was_rounded(head: nn.Module, args: tuple[Tensor, ...], logits: Tensor) -> Tensor | None:
+    """Logits in float32 of a head that computes in 16 bits.
+
+    bfloat16 has steps of 0.125 at a logit of 20, which sampler and trainer would round to different sides. The sum
+    inside a product is float32 and rounded at its end: the product minus the rounded logits is what was lost.
+    """
+    if logits.dtype == torch.float32:
+        return None
+    hidden = args[0].flatten(0, -2)
+    weight: Any = head.weight
+    with torch.no_grad():
+        lost = torch.addmm(logits.flatten(0, -2), hidden, weight.T, beta=-1).view(logits.shape)
+    return logits.float().add_(lost)
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if count is None or count == before:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

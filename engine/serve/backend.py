@@ -17,7 +17,7 @@ import torch
 
 from ..compute.adapters import AdapterWeights, LoraSpec, adapter_from_tensors, new_adapter
 from ..compute.checkpoints import Checkpoint, CheckpointInfo, CheckpointPath, CheckpointStore, check_name, now
-from ..compute.loading import choose_device, find_model, load_model
+from ..compute.loading import choose_device, choose_threads, find_model, load_model, suited_dtype
 from ..compute.model import BaseModel
 from ..compute.optimizer import AdamSettings, new_optimizer, optim_step, optimizer_tensors, restore_optimizer
 from ..compute.sampling import Sampler, SampleResult
@@ -30,8 +30,8 @@ from .sampling_sessions import SamplingSession, SamplingSessions
 
 logger = logging.getLogger(__name__)
 
-SMALL = 20_000_000
-"""Parameters below which the cost of a call to the model, not its arithmetic, decides the speed of sampling."""
+BLOCK_ROWS, SMALLEST_BLOCK = 32, 8
+"""Rows of a decoding block, and of one for a model that is not small and computes in float32."""
 
 
 @dataclass
@@ -88,9 +88,12 @@ class Backend:
     def _loaded(self, name: str, folder: Path) -> BaseModel:
         key = folder.resolve()
         if key not in self._bases:
-            base = load_model(name, folder, self._device, self._dtype, self.options.quantize)
+            dtype = self._dtype if self.options.dtype else suited_dtype(folder, self._device)
+            base = load_model(name, folder, self._device, dtype, self.options.quantize)
+            if not base.is_small:
+                base.threads = choose_threads(self.options.threads, small=False)
             self._bases[key] = base
-            self._samplers[id(base)] = Sampler(base, *_sampling_shape(base))
+            self._samplers[id(base)] = Sampler(base, *sampling_shape(base))
         return self._bases[key]
 
     def base_of(self, path: CheckpointPath) -> BaseModel:
@@ -305,14 +308,17 @@ class Backend:
         self.sessions.end(session_id)
 
 
-def _sampling_shape(base: BaseModel) -> tuple[int, int]:
-    """(rows of a decoding block, prompt tokens per call): small models are dominated by the cost of a call."""
+def sampling_shape(base: BaseModel) -> tuple[int, int]:
+    """(rows of a decoding block, prompt tokens per call).
+
+    Small models are dominated by the cost of a call. A decoding step of a larger one reads all weights, whatever the
+    number of rows; only in float32 on a CPU the arithmetic of rows that are not needed would cost more than that.
+    """
     on_gpu = base.device.type == "cuda"
-    small = sum(p.numel() for p in base.net.parameters()) < SMALL
-    rows = 32 if small or on_gpu else 8
+    rows = BLOCK_ROWS if base.is_small or on_gpu or base.dtype != torch.float32 else SMALLEST_BLOCK
     # With several CPU threads the fused attention splits prompts that are read together by what else is there
     # (measured: last bits differ), so they are read one by one.
-    return rows, 256 if small and not on_gpu and torch.get_num_threads() == 1 else 1
+    return rows, 256 if base.is_small and not on_gpu and torch.get_num_threads() == 1 else 1
 
 
 def _owner(model_id: str) -> str:

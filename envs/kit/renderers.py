@@ -6,12 +6,24 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
 from tinker_cookbook import model_info
 from tinker_cookbook.exceptions import TinkerCookbookError
 from tinker_cookbook.renderers import Renderer, get_renderer
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from ..compat import ThreadSafeTokenizer
+
+_ANSWERING = ("qwen3_instruct", "llama3")
+"""Renderers of models that answer at once, in the order in which they are tried,"""
+_THINKING = ("qwen3",)
+"""and of those whose template knows a thinking block."""
+_CONVERSATION: Any = [
+    {"role": "system", "content": "Answer briefly."},
+    {"role": "user", "content": "Is it new?"},
+    {"role": "assistant", "content": "Yes."},
+    {"role": "user", "content": "Are you sure?"},
+]
 
 
 @functools.lru_cache(maxsize=8)
@@ -39,7 +51,23 @@ def renderer_name_for(model_name: str, explicit: str | None = None) -> str:
                 f"no folder {model_name!r}, and the cookbook does not know a model of that name ({error}); check "
                 "model_name, or pass renderer_name="
             ) from error
-    template = getattr(get_tokenizer(model_name), "chat_template", None) or ""
-    if "<|im_start|>" in template:
-        return "qwen3_instruct"
-    raise ValueError(f"cannot tell the renderer of {model_name} from its chat template; pass renderer_name=")
+    tokenizer: Any = get_tokenizer(model_name)
+    template = getattr(tokenizer, "chat_template", None) or ""
+    for name in _THINKING if "<think>" in template else _ANSWERING:
+        if template and _writes_as_template(name, model_name, tokenizer):
+            return name
+    raise ValueError(
+        f"cannot tell the renderer of {model_name} from its chat template (it is not that of "
+        f"{', '.join([*_ANSWERING, *_THINKING])}); pass renderer_name="
+    )
+
+
+def _writes_as_template(name: str, model_name: str, tokenizer: Any) -> bool:
+    """Whether a renderer asks for an answer in the very tokens in which the chat template does."""
+    try:
+        own = tokenizer.apply_chat_template(_CONVERSATION, add_generation_prompt=True, tokenize=False)
+        rendered = renderer_of(name, model_name).build_generation_prompt(_CONVERSATION).to_ints()
+        return tokenizer.encode(own, add_special_tokens=False) == rendered
+    # A template may refuse a system message, and a tokenizer may lack the tokens of another family.
+    except (TemplateError, TinkerCookbookError, ValueError, KeyError, AssertionError):
+        return False

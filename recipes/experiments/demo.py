@@ -207,7 +207,7 @@ class Demo:
             with self._stage("RL", f"{rl['steps']} steps of RL from {origin}"):
                 self._train(runner, "rl", "RL")
             with self._stage("evaluation", "policies evaluated on the test split, greedy and sampled"):
-                runner.open(self.out / "checkpoints")
+                runner.open(self.out / "checkpoints", self.plan.model_name)
                 assessments = asyncio.run(assess_arms(self.plan, self.out, self.console, with_probabilities=False))
             challenged = []
             if self.challenge:

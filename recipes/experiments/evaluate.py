@@ -92,9 +92,9 @@ def run_contestant(run: Path, dataset: str | None = None, engine: str | None = N
     """
     record = read_run_record(run)
     config = record["config"]
-    engine = engine or config["engine"]
+    engine = engine_kind(engine or config["engine"], config["model_name"])
     # The folder of weights is needed where the engine is this machine's own.
-    local = ["checkpoints"] if engine_kind(engine) == "local" else []
+    local = ["checkpoints"] if engine == "local" else []
     require_folders(run, ["model_name", *([] if dataset else ["dataset"]), *local])
     task = Task(
         env=config["env"],
@@ -124,7 +124,8 @@ def _base_model(options: LeaderboardOptions, env_id: str) -> Contestant:
     max_tokens = suited_max_tokens(options.model, env_id, options.max_tokens)
     task = Task(env_id, env_options, options.dataset, options.model, renderer, max_tokens)
     policy = Policy(f"{Path(options.model).name}, zero-shot")
-    return Contestant("base model", task, policy, options.engine, str(options.out / "engine"))
+    engine = engine_kind(options.engine, options.model)
+    return Contestant("base model", task, policy, engine, str(options.out / "engine"))
 
 
 def evaluate_all(

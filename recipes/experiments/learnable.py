@@ -212,7 +212,7 @@ def _learn(
         **settings.rl,
     )
     runner.train("rl", cfg, f"{env_id}, seed {seed}")
-    runner.open(out / "checkpoints")
+    runner.open(out / "checkpoints", cfg.model_name)
     with run_seed(cfg.seed):
         point, _ = best_checkpoint(cfg.log_path, REWARD_ON_VALIDATION)
         task = Task(env_id, cfg.options(), str(data), cfg.model_name, cfg.renderer(), cfg.max_tokens)

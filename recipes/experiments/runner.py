@@ -19,10 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ...datasets.dataset_folder import refuse_foreign
 from ...datasets.errors import BadInput, read_json
 from ...datasets.store import load_card
-from ...engine.options import AdapterKind, Quantization
 from .. import distill, dpo, rl, sft
 from ..kit.config import RecipeConfig
-from ..kit.engines import open_engine
+from ..kit.engines import engine_kind, open_engine
 from ..kit.recipe import Recipe
 from ..monitoring.metrics import MetricsLog, finite
 from ..monitoring.record import read_run_record
@@ -172,18 +171,18 @@ class Runner(ExitStack):
         self.console, self.engine, self.announce = console, engine, announce
         self._settings: tuple[Any, ...] | None = None
 
-    def open(self, checkpoints: Path) -> None:
-        """Make an engine that samples the one in use. Any engine samples from adapters of any kind."""
-        self._open(self.engine, str(checkpoints.absolute()))
+    def open(self, checkpoints: Path, model: str) -> None:
+        """Make an engine that samples from `model` and its adapters the one in use. Any engine samples from adapters
+        of any kind.
+        """
+        self._open(engine_kind(self.engine, model), str(checkpoints.absolute()))
 
-    def _open(
-        self, choice: str | None, checkpoints: str, adapter: AdapterKind = "lora", quantize: Quantization = "none"
-    ) -> None:
+    def _open(self, kind: str, checkpoints: str, **local: Any) -> None:
         # The seeds of first weights and samples come with the runs.
-        settings = (choice, checkpoints, adapter, quantize)
+        settings = (kind, checkpoints, local)
         if settings != self._settings:
             self.close()
-            self.enter_context(open_engine(choice, checkpoints, adapter=adapter, quantize=quantize))
+            self.enter_context(open_engine(kind, checkpoints, **local))
             self._settings = settings
 
     def train(self, recipe: str, cfg: RecipeConfig, title: str, position: str = "") -> None:
@@ -194,7 +193,8 @@ class Runner(ExitStack):
         folder, note = Path(cfg.log_path), " [dim](done before)[/dim]"
         if not is_finished(folder, cfg):
             note = ""
-            self._open(cfg.engine or self.engine, cfg.checkpoints, cfg.adapter, cfg.quantize)
+            kind = engine_kind(cfg.engine or self.engine, cfg.model_name)
+            self._open(kind, cfg.checkpoints, **cfg.local_options())
             with training_progress(f"{position}{title}", folder, steps_of(cfg), self.console):
                 RECIPES[recipe].run(cfg)
         if self.announce:

@@ -43,7 +43,7 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
         write_json_atomically(out / "plan.json", plan.to_json())
     with Runner(console, engine) as runner:
         train_arms(plan, out, runner)
-        runner.open(out / "checkpoints")
+        runner.open(out / "checkpoints", plan.model_name)
         assessments = asyncio.run(assess_arms(plan, out, console, with_probabilities=True))
     with console.status("baselines"):
         options = parse_options(plan.env, plan.env_options)

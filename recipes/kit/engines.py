@@ -27,6 +27,17 @@ def folder(config: Any, value: str) -> str:
     return value if "://" in value else os.path.abspath(value)
 
 
+LOCAL_DEFAULTS: dict[str, Any] = {
+    "adapter": "lora",
+    "quantize": "none",
+    "device": None,
+    "dtype": None,
+    "threads": None,
+    "download": False,
+}
+"""Options of the local engine that a recipe can set."""
+
+
 @chz.chz
 class EngineConfig:
     """Options of the engine that a recipe runs on; see `open_engine`."""
@@ -43,17 +54,34 @@ class EngineConfig:
     quantize: Quantization = chz.field(
         default="none", doc="How the local engine holds the base model; 4bit needs CUDA and, with dora, is QDoRA."
     )
+    device: str | None = chz.field(
+        default=None, doc="Where the local engine computes: cpu, cuda, cuda:1, ...; CUDA if there is a GPU."
+    )
+    dtype: str | None = chz.field(
+        default=None, doc="The base model's number format: float32, bfloat16 or float16; by hardware and size."
+    )
+    threads: int | None = chz.field(default=None, doc="The local engine's torch threads; by cores and size.")
+    download: bool = chz.field(default=False, doc="Let the local engine fetch the model from the Hugging Face hub.")
+
+    def local_options(self) -> dict[str, Any]:
+        """The options of the local engine that differ from their defaults, by their names."""
+        chosen = {name: getattr(self, name) for name in LOCAL_DEFAULTS}
+        return {name: value for name, value in chosen.items() if value != LOCAL_DEFAULTS[name]}
 
 
-def engine_kind(choice: str | None) -> str:
+def engine_kind(choice: str | None, model: str | None = None) -> str:
     """What an ``--engine`` choice stands for: "local", "hosted" or a URL.
+
+    Without a choice a `model` that is a folder of this machine goes to the local engine, also where TINKER_API_KEY is
+    set: the hosted service does not have it.
 
     Raises
     ------
     ValueError
         For anything else, and for ``hosted`` without an API key.
     """
-    kind = choice or ("hosted" if os.environ.get("TINKER_API_KEY") else "local")
+    here = model is not None and os.path.isdir(model)
+    kind = choice or ("hosted" if os.environ.get("TINKER_API_KEY") and not here else "local")
     if kind == "hosted" and not os.environ.get("TINKER_API_KEY"):
         raise ValueError("engine hosted needs TINKER_API_KEY in the environment; without an account use --engine local")
     if kind not in ("local", "hosted") and not kind.startswith(("http://", "https://")):
@@ -62,13 +90,7 @@ def engine_kind(choice: str | None) -> str:
 
 
 @contextmanager
-def open_engine(
-    choice: str | None,
-    checkpoints: str | Path,
-    seed: int = 0,
-    adapter: AdapterKind = "lora",
-    quantize: Quantization = "none",
-) -> Iterator[str]:
+def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0, **local: Any) -> Iterator[str]:
     """Make a service reachable through the environment variables that the Tinker SDK reads, and yield its kind.
 
     Parameters
@@ -79,21 +101,20 @@ def open_engine(
         Folder in which a local engine keeps weights and its log; it finds those of earlier runs there.
     seed : int
         Seed of a local engine's first weights and samples for clients that name none. A recipe's run names its own.
-    adapter : "lora" | "dora"
-        What a local engine trains.
-    quantize : "none" | "4bit"
-        How a local engine holds the base model in memory.
+    local
+        Options of the local engine: adapter, quantize, device, dtype, threads, download; see `EngineConfig`.
 
     Raises
     ------
     ValueError
-        If DoRA or 4-bit weights are asked of a service that is not the local engine.
+        If an option of the local engine is refused, or given to another service.
     """
     kind = engine_kind(choice)
-    if kind != "local" and (adapter, quantize) != ("lora", "none"):
+    if kind != "local" and any(value != LOCAL_DEFAULTS.get(name) for name, value in local.items()):
+        given = " ".join(f"{name}={value}" for name, value in local.items())
         raise ValueError(
-            f"adapter={adapter} quantize={quantize} are options of the local engine; with --engine {kind} they are up "
-            "to the service (a server of your own: scisci-gym engine serve --adapter dora --quantize 4bit)"
+            f"{given}: options of the local engine; with --engine {kind} they are up to the service (a server of your "
+            "own: scisci-gym engine serve --adapter dora --quantize 4bit --dtype bfloat16)"
         )
     if kind == "hosted":
         yield kind
@@ -101,7 +122,7 @@ def open_engine(
         root = Path(checkpoints)
         root.mkdir(parents=True, exist_ok=True)
         log = root / "engine.log"
-        with local_engine({}, checkpoints=root, seed=seed, log=log, adapter=adapter, quantize=quantize):
+        with local_engine({}, checkpoints=root, seed=seed, log=log, **local):
             yield kind
     else:
         before = {name: os.environ.get(name) for name in ("TINKER_BASE_URL", "TINKER_API_KEY")}

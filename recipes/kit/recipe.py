@@ -13,7 +13,7 @@ from tinker_cookbook import cli_utils
 from ...engine import run_seed
 from ..monitoring.recorded import recorded_run
 from .config import RecipeConfig
-from .engines import open_engine
+from .engines import engine_kind, open_engine
 from .validation import validate_checkpoints
 
 Config = TypeVar("Config", bound=RecipeConfig)
@@ -50,5 +50,6 @@ class Recipe(Generic[Config]):
     def main(self, cfg: Config) -> None:
         """Open the engine and train. A configuration that cannot work is refused before anything starts."""
         self.build(cfg)
-        with open_engine(cfg.engine, cfg.checkpoints, cfg.seed, cfg.adapter, cfg.quantize):
+        kind = engine_kind(cfg.engine, cfg.model_name)
+        with open_engine(kind, cfg.checkpoints, cfg.seed, **cfg.local_options()):
             self.run(cfg)

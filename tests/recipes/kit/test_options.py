@@ -1,6 +1,7 @@
 """Small parts of the recipes: options, engines, learning rates, baselines, choice of the checkpoint."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tinker_cookbook.checkpoint_utils import load_checkpoints_file
@@ -8,7 +9,7 @@ from tinker_cookbook.checkpoint_utils import load_checkpoints_file
 from scisci_gym.recipes.kit.checkpoints import best_checkpoint, checkpoints, state_path
 from scisci_gym.recipes.kit.compat import prepare_sft_resume
 from scisci_gym.recipes.kit.config import learning_rate_for, parse_options, renderer_name_for
-from scisci_gym.recipes.kit.engines import engine_kind
+from scisci_gym.recipes.kit.engines import EngineConfig, engine_kind, open_engine
 from scisci_gym.recipes.monitoring.metrics import read_metrics
 
 
@@ -46,8 +47,27 @@ def test_engine_is_local_without_a_key_and_hosted_with_one(monkeypatch: pytest.M
     assert engine_kind(None) == "local"
     monkeypatch.setenv("TINKER_API_KEY", "tml-something")
     assert engine_kind(None) == "hosted"
+    assert engine_kind(None, "Qwen/Qwen3-8B") == "hosted"
     assert engine_kind("local") == "local"
     assert engine_kind("http://127.0.0.1:1") == "http://127.0.0.1:1"
+
+
+def test_a_model_of_this_machine_stays_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the hosted service is asked for by name."""
+    monkeypatch.setenv("TINKER_API_KEY", "tml-something")
+    assert engine_kind(None, str(tmp_path)) == "local"
+    assert engine_kind("hosted", str(tmp_path)) == "hosted"
+
+
+def test_options_of_the_local_engine(tmp_path: Path) -> None:
+    """Those that are set are handed on, and refused where another service computes."""
+    config = EngineConfig(dtype="bfloat16", threads=2)
+    assert config.local_options() == {"dtype": "bfloat16", "threads": 2}
+    assert EngineConfig().local_options() == {}
+    with pytest.raises(ValueError, match="dtype=bfloat16 threads=2: options of the local engine; with --engine http"):
+        open_engine("http://127.0.0.1:1", tmp_path, **config.local_options()).__enter__()
+    with pytest.raises(ValueError, match="threads must be at least 1, got 0"):
+        open_engine("local", tmp_path, threads=0).__enter__()
 
 
 def test_engine_choices_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
