@@ -82,6 +82,8 @@ def test_sixteen_bits(kind: AdapterKind, tiny_model: Path) -> None:
             datum = TrainingDatum(tokens[:-1], inputs)
             scored = forward_backward(base, adapter, [datum], "cross_entropy", {}, backward=False).logprobs[0]
             np.testing.assert_allclose(sample.logprobs, scored[first - 1 :], atol=2e-2)
+    tokens = np.arange(3, 40)
+    datum = TrainingDatum(tokens[:-1], {"target_tokens": tokens[1:], "weights": np.ones(len(tokens) - 1, "f4")})
     forward_backward(base, adapter, [datum], "cross_entropy", {})
     assert {p.dtype for p in adapter.parameters()} == {torch.float32}
     assert {p.grad.dtype for p in adapter.parameters() if p.grad is not None} == {torch.float32}

@@ -28,7 +28,7 @@ def folder(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("models") / "mistral"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        net = AutoModelForCausalLM.from_config(CONFIG_MAPPING["mistral"](**DECODER, sliding_window=WINDOW))
+        net = AutoModelForCausalLM.from_config(CONFIG_MAPPING["mistral"](**{**DECODER, "sliding_window": WINDOW}))
     with torch.no_grad():
         for name, parameter in net.named_parameters():
             if parameter.ndim == 2:
@@ -62,7 +62,9 @@ def hide_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     own = BaseModel.decoding_mask
 
     def mask(base: BaseModel, slots: torch.Tensor, query: torch.Tensor) -> Any:
-        return own(base, slots, query) & (slots != query[:, None] - 2)[:, None, None, :]
+        seen = own(base, slots, query)
+        assert isinstance(seen, torch.Tensor)
+        return seen & (slots != query[:, None] - 2)[:, None, None, :]
 
     monkeypatch.setattr(BaseModel, "decoding_mask", mask)
 
