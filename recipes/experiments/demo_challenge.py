@@ -110,7 +110,7 @@ def challenge_policies(
     arm = plan.arm(AFTER)
     assert arm.recipe is not None
     runner.train(arm.recipe, plan.config(out, arm, seed), "RL under challenge")
-    runner.open(out / "checkpoints")
+    runner.open(out / "checkpoints", plan.model_name)
     assessments = asyncio.run(assess_arms(plan, out, console, with_probabilities=False))
     policies = []
     for each in assessments:

@@ -21,7 +21,7 @@ from ...datasets.errors import BadInput, read_json
 from ...datasets.store import load_card
 from .. import distill, dpo, rl, sft
 from ..kit.config import RecipeConfig
-from ..kit.engines import engine_kind, open_engine
+from ..kit.engines import LOCAL_DEFAULTS, engine_kind, open_engine
 from ..kit.recipe import Recipe
 from ..monitoring.metrics import MetricsLog, finite
 from ..monitoring.record import read_run_record
@@ -101,7 +101,8 @@ def is_finished(folder: Path, cfg: RecipeConfig) -> bool:
     if not (folder / "run.json").is_file():
         return False
     record, config = read_run_record(folder), json.loads(json.dumps(chz.asdict(cfg), default=str))
-    return record.get("status") == "finished" and record["config"] == config
+    # A run of an earlier version has not recorded options of the engine that came later: it had their defaults.
+    return record.get("status") == "finished" and {**LOCAL_DEFAULTS, **record["config"]} == config
 
 
 def steps_of(cfg: RecipeConfig) -> int:
