@@ -192,6 +192,7 @@ class _Sources:
         # Fewest words of a quote: five, or all words of the longest source where none has five.
         self.shortest = min(MIN_WORDS, max(len(text.split()) for text in self.texts))
         self._marked = [_mark(text) for text in self.texts]
+        self._places: dict[str, list[_Place]] = {}
 
     def unmarked(self, passage: str) -> str:
         """A quote without the quotation marks around it, unless they stand in a source as well: they are no words."""
@@ -203,6 +204,11 @@ class _Sources:
 
     def places(self, passage: str) -> list[_Place]:
         """Where `passage` stands as whole words; at most 20 places of each source."""
+        if passage not in self._places:
+            self._places[passage] = self._search(passage)
+        return self._places[passage]
+
+    def _search(self, passage: str) -> list[_Place]:
         # No need to take apart a megabyte that cannot occur.
         if not passage or len(passage) > max(map(len, self.texts)):
             return []
