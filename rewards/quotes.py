@@ -117,8 +117,8 @@ def evidence_credit(text: str, sources: Sequence[str], evidence: Evidence) -> fl
     --------
     >>> def new(passages):
     ...     return [float("new" in passage.split()) for passage in passages]
-    >>> evidence_credit("<quote>Here is a new one</quote>", ["Here is a new one and an old one of it"], new)
-    0.1
+    >>> round(evidence_credit("<quote>Here is a new one</quote>", ["Here is a new one and an old one of it"], new), 3)
+    0.129
     """
     searched = _Sources(sources)
     taken: list[_Place] = []
