@@ -114,12 +114,10 @@ def serve(task: str, works: Path, papers: int) -> None:
     with contextlib.ExitStack() as stack, os.fdopen(answers, "w", buffering=1) as out:
         import scisci_gym
 
-        # Python looks further where a checkout lacks the package.
-        wanted, found = (
-            Path(path).resolve() for path in (os.environ["PYTHONPATH"] + "/scisci_gym", scisci_gym.__file__)
-        )
-        if found.parent != wanted:
-            raise ImportError(f"it has no package scisci_gym, only {found.parent} has")
+        # Where a checkout lacks the package, Python looks further, or takes the folder for one without code.
+        wanted, found = Path(os.environ["PYTHONPATH"], "scisci_gym").resolve(), scisci_gym.__file__
+        if found is None or Path(found).resolve().parent != wanted:
+            raise ImportError("it has no package scisci_gym")
         parts = TASKS[task](stack, works, papers)
         print(*parts, file=out)
         for name in map(str.strip, sys.stdin):
