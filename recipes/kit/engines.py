@@ -27,17 +27,6 @@ def folder(config: Any, value: str) -> str:
     return value if "://" in value else os.path.abspath(value)
 
 
-LOCAL_DEFAULTS: dict[str, Any] = {
-    "adapter": "lora",
-    "quantize": "none",
-    "device": None,
-    "dtype": None,
-    "threads": None,
-    "download": False,
-}
-"""Options of the local engine that a recipe can set."""
-
-
 @chz.chz
 class EngineConfig:
     """Options of the engine that a recipe runs on; see `open_engine`."""
@@ -67,6 +56,12 @@ class EngineConfig:
         """The options of the local engine that differ from their defaults, by their names."""
         chosen = {name: getattr(self, name) for name in LOCAL_DEFAULTS}
         return {name: value for name, value in chosen.items() if value != LOCAL_DEFAULTS[name]}
+
+
+LOCAL_DEFAULTS = {
+    name: value for name, value in chz.asdict(EngineConfig()).items() if name not in ("engine", "checkpoints")
+}
+"""The options of the local engine that a recipe can set, with their defaults."""
 
 
 def engine_kind(choice: str | None, model: str | None = None) -> str:
