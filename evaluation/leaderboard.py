@@ -27,8 +27,6 @@ from .outcome import MAIN_SCORES, Outcome, outcome
 from .records import git_revision, plain, without_secrets
 
 RESULT = "leaderboard.json"
-MAX_TOKENS = 1024
-"""The largest number of tokens in an answer of a policy."""
 PACKAGES = ("scisci-gym", "tinker", "tinker-cookbook", "torch", "transformers", "scikit-learn", "numpy")
 
 Kind = Literal["baseline", "base model", "run"]

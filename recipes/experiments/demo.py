@@ -31,12 +31,8 @@ from ...evaluation.outcome import PolicyResult, score_answers
 from ..kit.engines import engine_kind
 from ..kit.tiny_model import init_tiny_model
 from .assessment import Assessment, assess_arms
-from .demo_challenge import (
-    ChallengedPolicy,
-    OneSeedPlan,
-    challenge_policies,
-)
-from .plan import FORMAT, Arm, tiny_rl, tiny_sft
+from .demo_challenge import ChallengedPolicy, challenge_policies
+from .plan import FORMAT, Arm, OneSeedPlan, tiny_rl, tiny_sft
 from .runner import Runner, is_resumed
 
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}

@@ -16,21 +16,13 @@ from rich.console import Console
 from ...envs.adversarial import AdversarialDisruptionEnv
 from ..kit.tiny_model import init_tiny_model, works_of
 from .assessment import CHALLENGER, assess_arms
-from .plan import TINY, Arm, StudyPlan
+from .plan import TINY, Arm, OneSeedPlan
 from .runner import Runner
 
 MODEL, BEFORE, AFTER = "challenged-model", "challenged-start", "challenged-rl"
 """Names of folders in that of the demo: of the model, its answers as it is, and the run of RL."""
 PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 30, 200
 ENV_OPTIONS = {"prompt": "short"}
-
-
-class OneSeedPlan(StudyPlan):
-    """A study with one seed, whose runs lie side by side in its folder."""
-
-    def folder(self, out: Path, arm: Arm, seed: int) -> Path:
-        """Folder of the run of an arm."""
-        return out / arm.name
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from ...envs.kit.single_turn import SingleTurnEnv
 from ...envs.registry import spec, specs
 from ...evaluation.ask import Policy, Task
 from ...evaluation.leaderboard import (
-    MAX_TOKENS,
     Kind,
     Leaderboard,
     LeaderboardOptions,
@@ -31,7 +30,7 @@ from ...evaluation.leaderboard import (
 )
 from ...evaluation.learners import Encoder
 from ..kit.checkpoints import chosen_checkpoint
-from ..kit.config import parse_options, renderer_name_for, suited_env_options, suited_max_tokens
+from ..kit.config import MAX_TOKENS, parse_options, renderer_name_for, suited_env_options, suited_max_tokens
 from ..kit.engines import engine_kind, open_engine
 from ..monitoring.record import read_run_record, require_folders
 from .assessment import PolicyAnswers, ask_policy

@@ -155,6 +155,14 @@ class StudyPlan:
         return asdict(self)
 
 
+class OneSeedPlan(StudyPlan):
+    """A study with one seed, whose runs lie side by side in its folder."""
+
+    def folder(self, out: Path, arm: Arm, seed: int) -> Path:
+        """Folder of the run of an arm."""
+        return out / arm.name
+
+
 def chosen_arms(arms: Sequence[Arm], names: Sequence[str]) -> tuple[Arm, ...]:
     """The arms of these names, and those that they start from.
 

@@ -25,6 +25,8 @@ def folder_or_name(config: Any, value: str | None) -> str | None:
     return os.path.abspath(value) if value and os.path.isdir(value) else value
 
 
+MAX_TOKENS = 1024
+"""The largest number of tokens in an answer, where none is given."""
 TINY_REPORT = "init_report.json"
 TINY: dict[str, Any] = {"lora_rank": 16, "learning_rate": 2e-3, "groups_per_batch": 16}
 """Options that suit models of `scisci-gym engine init-model`, where none are given."""
@@ -67,11 +69,11 @@ def suited_env_options(model_name: str, env_id: str, given: str | None = None) -
 
 
 def suited_max_tokens(model_name: str, env_id: str, given: int | None = None) -> int:
-    """Longest answer in tokens: `given`, or 1024, or the longest answer that a tiny model made for the environment has
-    seen: it has no more to say."""
+    """Longest answer in tokens: `given`, or `MAX_TOKENS`, or the longest answer that a tiny model made for the
+    environment has seen: it has no more to say."""
     notes = tiny_notes(model_name)
     if given is not None or notes is None or notes.get("env") != env_id:
-        return 1024 if given is None else given
+        return MAX_TOKENS if given is None else given
     return notes["longest_answer"] + 2
 
 
