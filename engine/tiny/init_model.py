@@ -194,10 +194,13 @@ def init_model(
                 report.probe_scores.append(score)
                 report.reached = score >= target
                 logger.info("round %d: linear probe %.3f, target %.3f", number + 1, score, target)
+            even = chosen.max_answer_gap is None
             if chosen.max_answer_gap is not None:
-                report.answer_gaps.append(answer_gap(model, documents[:GAP_PROMPTS], endings))
-                logger.info("round %d: gap of the answers %.3f nats", number + 1, report.answer_gaps[-1])
-            if report.reached and all(gap <= (chosen.max_answer_gap or 0) for gap in report.answer_gaps[-1:]):
+                gap = answer_gap(model, documents[:GAP_PROMPTS], endings)
+                report.answer_gaps.append(gap)
+                even = gap <= chosen.max_answer_gap
+                logger.info("round %d: gap of the answers %.3f nats", number + 1, gap)
+            if report.reached and even:
                 break
     finally:
         torch.set_num_threads(before)
