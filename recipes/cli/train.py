@@ -137,11 +137,12 @@ def init_model(
     nearly equal. The exit status is 1 if the probe never reached its target.
     """
     from ...datasets.openalex.snapshot import read_works
+    from ..kit.config import TINY_REPORT
     from ..kit.tiny_model import MAX_ANSWER_GAP, init_tiny_model, works_of
 
     def act() -> None:
         refuse_overlap(out, [corpus, *([] if works is None else [works])])
-        refuse_foreign(out, "init_report.json")
+        refuse_foreign(out, TINY_REPORT)
         table = works_of(corpus) if works is None else read_works(works)[0]
         report = init_tiny_model(
             out,

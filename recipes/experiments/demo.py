@@ -28,6 +28,7 @@ from ...evaluation.comparison import ArmDifference, arm_difference
 from ...evaluation.learners import TFIDF
 from ...evaluation.metrics import Scores
 from ...evaluation.outcome import PolicyResult, score_answers
+from ..kit.config import TINY_REPORT
 from ..kit.engines import engine_kind
 from ..kit.tiny_model import init_tiny_model
 from .assessment import Assessment, assess_arms
@@ -318,7 +319,7 @@ class Demo:
         return read_works(folder, progress=self.console.is_terminal)
 
     def _tiny_model(self) -> dict[str, Any]:
-        report = self.model / "init_report.json"
+        report = self.model / TINY_REPORT
         if not report.is_file():
             sizes: dict[str, Any] = {**(REAL_MODEL if self.settings.works else SYNTHETIC_MODEL)}
             if self.settings.pretraining_steps is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from ...envs.adversarial import AdversarialDisruptionEnv
-from ..kit.tiny_model import init_tiny_model, works_of
+from ..kit.tiny_model import ensure_tiny_model
 from .assessment import CHALLENGER, assess_arms
 from .plan import TINY, Arm, OneSeedPlan
 from .runner import Runner
@@ -88,17 +88,15 @@ def challenge_policies(
     pretraining, training = steps
     plan = challenge_plan(out, seed, min(training or RL_STEPS, RL_STEPS), options)
     model, data = Path(plan.model_name), Path(plan.dataset)
-    if not (model / "init_report.json").is_file():
-        init_tiny_model(
-            model,
-            works_of(data),
-            data,
-            options=ENV_OPTIONS,
-            env_id=plan.env,
-            seed=seed,
-            progress=console.is_terminal,
-            steps=pretraining or PRETRAINING_STEPS,
-        )
+    ensure_tiny_model(
+        model,
+        data,
+        options=ENV_OPTIONS,
+        env_id=plan.env,
+        seed=seed,
+        progress=console.is_terminal,
+        steps=pretraining or PRETRAINING_STEPS,
+    )
     arm = plan.arm(AFTER)
     assert arm.recipe is not None
     runner.train(arm.recipe, plan.config(out, arm, seed), "RL under challenge")

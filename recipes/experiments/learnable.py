@@ -33,7 +33,7 @@ from ...evaluation.ask import Answer, Policy, Task, policy_answers
 from ...evaluation.reachable import Reachable, reachable, subjects_of
 from ..kit.checkpoints import best_checkpoint
 from ..kit.engines import engine_kind
-from ..kit.tiny_model import init_tiny_model, works_of
+from ..kit.tiny_model import ensure_tiny_model
 from ..monitoring.metrics import NO_SIGNAL, REWARD, read_metrics, sparkline, values
 from ..monitoring.record import read_run_record
 from ..rl import CLIConfig
@@ -132,7 +132,8 @@ def certify(
         }
         write_json_atomically(spent, seconds)
     checks.append(_cost(seconds["cpu"]))
-    record, *_ = [record for facts in seeds if (record := facts.pop("record", None))] or [{}]
+    records = [facts.pop("record") for facts in seeds if "record" in facts]
+    record = records[0] if records else {}
     certificate = {
         "schema": SCHEMA,
         "environment": env_id,
@@ -191,17 +192,15 @@ def _learn(
     """Make the tiny policy, train it, and score where it started and where it ended."""
     folder = out / str(seed)
     model = folder / "model"
-    if not (model / "init_report.json").is_file():
-        init_tiny_model(
-            model,
-            works_of(data),
-            data,
-            options=ENV_OPTIONS,
-            env_id=env_id,
-            seed=streams_of(seed)["model"],
-            progress=console.is_terminal,
-            steps=settings.pretraining_steps,
-        )
+    ensure_tiny_model(
+        model,
+        data,
+        options=ENV_OPTIONS,
+        env_id=env_id,
+        seed=streams_of(seed)["model"],
+        progress=console.is_terminal,
+        steps=settings.pretraining_steps,
+    )
     cfg = CLIConfig(
         env=env_id,
         dataset=str(data),

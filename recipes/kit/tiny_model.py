@@ -20,6 +20,7 @@ from ...envs.disruption import DisruptionEnv
 from ...envs.kit.base import SciSciEnv
 from ...envs.registry import spec
 from ...evaluation.reachable import valid_answers
+from .config import tiny_notes
 
 MAX_PROMPTS = 12_000
 MAX_ANSWER_GAP = 0.1
@@ -77,6 +78,12 @@ def init_tiny_model(
         notes={"env": env_id, "env_options": options},
         **sizes,
     )
+
+
+def ensure_tiny_model(out: Path, dataset: Path, **options: Any) -> None:
+    """`init_tiny_model` on the papers of a dataset, unless `out` holds a tiny model already."""
+    if tiny_notes(str(out)) is None:
+        init_tiny_model(out, works_of(dataset), dataset, **options)
 
 
 def _question(env: SciSciEnv) -> list[dict[str, str]]:
