@@ -91,17 +91,11 @@ def convert(
         workers = min(os.cpu_count() or 1, len(jobs)) if to_read >= WORTH_A_POOL else 1
     with reading_bar(total, progress) as advance:
         advance(total - to_read, 0)
-        if ray_address is not None:
-            executor = RayExecutor("--ray", ray_address)
-        elif min(workers, len(jobs)) > 1:
-            # Not fork: Arrow and numba have threads of their own.
-            executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-        else:
-            executor = None
+        if ray_address is None and min(workers, len(jobs)) < 2:
             for part, shard, _ in jobs:
                 write_shard(part, shard, skip_bad, advance)
-        if executor is not None:
-            for part, rows in _spread(jobs, executor):
+        else:
+            for part, rows in _spread(jobs, _executor(workers, ray_address)):
                 advance(part.size, rows)
     return [_load(shard) for shard in shards]
 
@@ -154,6 +148,13 @@ def _is_done(part: Part, shard: Path, skip_bad: bool) -> bool:
 def _load(shard: Path) -> Shard:
     report = written_from(shard) or {}
     return Shard(shard, pq.read_metadata(shard).num_rows, Counter(report["dropped"]))
+
+
+def _executor(workers: int, ray_address: str | None) -> Executor:
+    if ray_address is not None:
+        return RayExecutor("--ray", ray_address)
+    # Not fork: Arrow and numba have threads of their own.
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
 
 
 def _spread(jobs: list[tuple[Part, Path, bool]], executor: Executor) -> Iterator[tuple[Part, int]]:

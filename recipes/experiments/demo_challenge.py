@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from ...envs.adversarial import AdversarialDisruptionEnv
+from ...evaluation.records import plain
 from ..kit.tiny_model import ensure_tiny_model
 from .assessment import CHALLENGER, assess_arms
 from .plan import TINY, Arm, OneSeedPlan
@@ -106,7 +106,5 @@ def challenge_policies(
     for each in assessments:
         assert each.flips is not None
         reward = fmean(answer.reward for answer in each.greedy)
-        # As JSON, so that a result that is read from its file is the same.
-        flips = json.loads(json.dumps(each.flips))
-        policies.append(ChallengedPolicy(plan.arm(each.arm).title, each.step, reward, flips))
+        policies.append(ChallengedPolicy(plan.arm(each.arm).title, each.step, reward, plain(each.flips)))
     return policies
