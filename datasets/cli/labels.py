@@ -1,28 +1,35 @@
-"""`scisci-gym labels GRAPH`: every label of a saved citation graph, into one parquet file."""
+"""`scisci-gym labels`: every label of a citation graph, into one file."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from ..atomic_files import aside
+from ..atomic_files import scratch_folder
 
 Scheme = Literal["threshold", "quantile"]
 
 
 def labels(
-    graph: Annotated[Path, typer.Argument(help="Folder of a saved citation graph.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")] = Path("labels.parquet"),
+    graph: Annotated[
+        Path | None, typer.Argument(help="Folder of a saved citation graph, such as a dataset's graph/.")
+    ] = None,
+    citations: Annotated[
+        Path | None, typer.Option(help="Instead of GRAPH: csv or parquet with the columns citing and cited.")
+    ] = None,
     papers: Annotated[
         Path | None,
         typer.Option(
-            help="Parquet with id and any of venue, field, excluded and reference_count, such as a dataset's "
-            "graph/papers.parquet."
+            help="Csv or parquet with id (with --citations also year) and any of venue, field, excluded and "
+            "reference_count, such as a dataset's graph/papers.parquet."
         ),
     ] = None,
+    out: Annotated[Path, typer.Option(help="File to write: .parquet, .csv or .jsonl.")] = Path("labels.parquet"),
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out and count bad rows of --citations and --papers.")
+    ] = False,
     scheme: Annotated[
         Scheme, typer.Option("--labels", help="threshold: CD beyond +-threshold; quantile: tertiles of field and year.")
     ] = "threshold",
@@ -42,27 +49,20 @@ def labels(
         typer.Option(help="Last year that the data holds in full (default: estimated from the papers per year)."),
     ] = None,
 ) -> None:
-    """Compute every label of a saved citation graph."""
-    import pyarrow.parquet as pq
+    """Compute every label of a citation graph: of a saved one, or of a table of citations and one of papers.
 
+    Any ids will do. From two tables, of which the one of papers has id, year, venue and field:
+
+        scisci-gym labels --citations citations.csv --papers papers.csv --out labels.csv
+    """
+    from ..graph.from_tables import graph_of_files
     from ..labels.eligibility import LabelRules
-    from ..labels.table import label_table  # here, because it loads numba, and `scisci-gym --help` need not
-    from ..openalex.shards import WRITTEN_FROM, written_from
+    from ..labels.table import FILLERS, label_table  # here, because it loads numba, and `scisci-gym --help` need not
+    from ..labels.table_file import require_label_file, write_labels
 
-    mark = {"kind": "labels"}
-    try:
-        if out.exists() and written_from(out) != mark:
-            raise ValueError(f"{out} exists and is no table of labels; choose another --out, or move it away")
-        rules = LabelRules(
-            scheme=scheme,
-            threshold=threshold,
-            window=window,
-            min_references=min_references,
-            min_citations=min_citations,
-            last_complete_year=last_complete_year,
-        )
-        table = label_table(
-            graph,
+    def table_of(directory: Path, papers: Any) -> Any:
+        return label_table(
+            directory,
             papers=papers,
             rules=rules,
             null=null,
@@ -74,12 +74,33 @@ def labels(
             engine=engine,
             report=lambda stage, seconds: typer.echo(f"{stage:<28} {seconds:8.2f} s"),
         )
+
+    try:
+        require_label_file(out)
+        rules = LabelRules(
+            scheme=scheme,
+            threshold=threshold,
+            window=window,
+            min_references=min_references,
+            min_citations=min_citations,
+            last_complete_year=last_complete_year,
+        )
+        if graph is not None and citations is None:
+            table = table_of(graph, papers)
+        elif graph is None and citations is not None and papers is not None:
+            made, given, skipped = graph_of_files(papers, citations, skip_bad=skip_bad)
+            typer.echo("\n".join([str(made), *(f"left out {n:,} rows: {why}" for why, n in skipped.items())]))
+            with scratch_folder(out.with_name("graph")) as directory:
+                made.save(directory)
+                table = table_of(directory, given if set(FILLERS) & set(given.column_names) else None)
+        else:
+            raise ValueError(
+                "give the folder of a saved graph, or --citations and --papers; see `scisci-gym labels --help`"
+            )
+        write_labels(table, out)
     except (FileNotFoundError, ValueError, ImportError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
-    marked = {**(table.schema.metadata or {}), WRITTEN_FROM: json.dumps(mark)}
-    with aside(out) as unfinished:
-        pq.write_table(table.replace_schema_metadata(marked), unfinished)
     typer.echo(f"{table.num_rows:,} papers, {table.num_columns} columns -> {out}")
 
 

@@ -3,64 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from itertools import count
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..atomic_files import claimed, remove_unfinished, write_json_atomically
 from ..errors import read_json
 from ..positions import positions_of
-from .checks import checked_positions, checked_years
+from .checks import checked_ids, checked_positions, checked_years, require_columns
 from .csr import check_rows, reference_rows, transposed_rows
+from .files import ARRAYS, FORMAT, GraphFiles, GraphReport, read_array
 
 if TYPE_CHECKING:
     import networkx as nx
-
-FORMAT = 1
-ARRAYS = ("years", "ref_indptr", "ref_indices", "cit_indptr", "cit_indices")
-
-
-@dataclass(frozen=True)
-class GraphReport:
-    """What became of the edges that a graph was made from.
-
-    Parameters
-    ----------
-    edges, kept : int
-        Edges given, and citations in the graph.
-    unknown, self_citations, duplicates : int
-        Edges that were dropped: with an end that is not in the graph (position -1), from a paper to itself, repeated.
-    from_the_past : int
-        Kept citations of a paper of a later year; no measure counts them as later citers.
-    left_out : int
-        Citations of a paper of a later year that were not given to the graph; see `works_table.citation_graph`.
-    """
-
-    edges: int = 0
-    kept: int = 0
-    unknown: int = 0
-    self_citations: int = 0
-    duplicates: int = 0
-    from_the_past: int = 0
-    left_out: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.edges:,} edges: {self.kept:,} kept ({self.from_the_past:,} of them cite a later year); "
-            f"dropped {self.duplicates:,} duplicates, {self.self_citations:,} self-citations, "
-            f"{self.unknown:,} with an unknown end"
-        )
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
 class CitationGraph:
-    """Papers, their years and the citations among them. Immutable; make one with `from_edges`, `from_ids` or `load`.
+    """Papers, their years and the citations among them. Immutable.
+
+    Make one with `from_ids`, `from_pandas`, `from_networkx` or, from positions, `from_edges`; read one with `load`.
 
     A paper is its position, 0 to ``n_papers - 1``. References of paper ``p`` are
     ``ref_indices[ref_indptr[p]:ref_indptr[p + 1]]``, the papers that cite it are
@@ -100,7 +66,7 @@ class CitationGraph:
     cit_indptr: np.ndarray
     cit_indices: np.ndarray
     node_ids: np.ndarray | None = None
-    report: GraphReport = GraphReport()
+    report: GraphReport = GraphReport()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
         for name in ARRAYS:
@@ -172,21 +138,102 @@ class CitationGraph:
         Raises
         ------
         ValueError
-            A name twice in `node_ids`, or what `from_edges` raises.
+            A name twice in `node_ids`, a name missing, names of two types, or what `from_edges` raises.
 
         Examples
         --------
         >>> CitationGraph.from_ids(["W2", "W9"], ["W1", "W1"], [1990, 1991], ["W1", "W2"]).report.unknown
         1
         """
-        names = np.asarray(node_ids)
+        names = checked_ids("node_ids", node_ids)
         order = np.argsort(names, kind="stable")
         ascending = names[order]
         repeated = ascending[1:][ascending[1:] == ascending[:-1]]
         if repeated.size:
             raise ValueError(f"node_ids holds {repeated[0].item()!r} more than once; every paper needs its own id")
-        citing, cited = (positions_of(np.asarray(ends), names, order) for ends in (citing, cited))
+        citing = positions_of(checked_ids("citing", citing, names), names, order)
+        cited = positions_of(checked_ids("cited", cited, names), names, order)
         return cls.from_edges(citing, cited, years, names, threads=threads)
+
+    @classmethod
+    def from_pandas(
+        cls,
+        papers: pd.DataFrame,
+        citations: pd.DataFrame,
+        *,
+        columns: tuple[str, str, str, str] = ("id", "year", "citing", "cited"),
+        threads: int | None = None,
+    ) -> CitationGraph:
+        """Build a graph from a table of papers and a table of citations, whose ids are integers or strings.
+
+        Citations with an end that is no paper of `papers` are dropped and counted, as in `from_ids`.
+
+        Parameters
+        ----------
+        papers : DataFrame (N rows)
+        citations : DataFrame (E rows)
+        columns : (str, str, str, str)
+            Names of the columns: id and year of `papers`, citing and cited of `citations`.
+        threads : int, optional
+
+        Raises
+        ------
+        ValueError
+            A column, an id or a year missing, an id twice, ids of two types. Positions of rows count from 0.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> papers = pd.DataFrame({"id": ["a", "b", "c"], "year": [1990, 1992, 1995]})
+        >>> citations = pd.DataFrame({"citing": ["b", "c", "c"], "cited": ["a", "a", "x"]})
+        >>> graph = CitationGraph.from_pandas(papers, citations)
+        >>> print(graph, graph.report.unknown)
+        CitationGraph(3 papers, 2 citations, 1990-1995) 1
+        """
+        node_id, year, citing, cited = columns
+        require_columns("papers", papers.columns, (node_id, year))
+        require_columns("citations", citations.columns, (citing, cited))
+        ends = citations[citing].to_numpy(), citations[cited].to_numpy()
+        return cls.from_ids(ends[0], ends[1], papers[year].to_numpy(), papers[node_id].to_numpy(), threads=threads)
+
+    @classmethod
+    def from_networkx(cls, digraph: nx.DiGraph, year: str = "year", *, threads: int | None = None) -> CitationGraph:
+        """Build a graph from a `networkx.DiGraph` with an edge from citing to cited paper; inverse of `to_networkx`.
+
+        Parameters
+        ----------
+        digraph : networkx.DiGraph
+            Nodes are all integers or all strings; they become the `node_ids`, in the order of ``digraph.nodes``.
+        year : str
+            Name of the attribute of every node that holds its year.
+        threads : int, optional
+
+        Raises
+        ------
+        ValueError
+            An undirected graph, a node without a year, nodes of another type.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> digraph = nx.DiGraph([("b", "a")])
+        >>> nx.set_node_attributes(digraph, {"a": 1990, "b": 1992}, "year")
+        >>> CitationGraph.from_networkx(digraph)
+        CitationGraph(2 papers, 1 citations, 1990-1992)
+        """
+        if not digraph.is_directed():
+            raise ValueError("the graph is undirected, so it does not say who cites whom; give a networkx.DiGraph")
+        years = dict(digraph.nodes(data=year))
+        missing = [node for node, value in years.items() if value is None]
+        if missing:
+            raise ValueError(
+                f"node {missing[0]!r} and {len(missing) - 1} others have no attribute {year!r}; set it with "
+                "networkx.set_node_attributes, or leave those nodes out"
+            )
+        names = checked_ids("nodes", np.fromiter(years, object, len(years)))
+        position = {node: place for place, node in enumerate(years)}
+        citing, cited = ([position[edge[end]] for edge in digraph.edges()] for end in (0, 1))
+        return cls.from_edges(citing, cited, list(years.values()), names, threads=threads)
 
     @property
     def n_papers(self) -> int:
@@ -272,7 +319,7 @@ class CitationGraph:
         files = GraphFiles(directory, header.get("generation", 0))
         names = ARRAYS if not files.path("node_ids").exists() else (*ARRAYS, "node_ids")
         try:
-            arrays = {name: _read(files.path(name), mmap) for name in names}
+            arrays = {name: read_array(files.path(name), mmap) for name in names}
         except FileNotFoundError:
             if json.loads(path.read_text()) == header:
                 raise
@@ -288,61 +335,3 @@ class CitationGraph:
     def __repr__(self) -> str:
         span = f"{self.years.min()}-{self.years.max()}" if self.n_papers else "no years"
         return f"CitationGraph({self.n_papers:,} papers, {self.n_citations:,} citations, {span})"
-
-
-@dataclass(frozen=True)
-class GraphFiles:
-    """Where the arrays of a saved graph lie: ``years.npy``, ..., or ``years.1.npy``, ... when they replaced others.
-
-    ``graph.json`` names the generation that counts.
-    """
-
-    directory: Path
-    generation: int
-
-    def path(self, name: str) -> Path:
-        """The file of an array of `ARRAYS` or of ``node_ids``."""
-        return self.directory / (f"{name}.{self.generation}.npy" if self.generation else f"{name}.npy")
-
-    @classmethod
-    @contextmanager
-    def beside(cls, directory: str | Path) -> Iterator[GraphFiles]:
-        """Files for a new graph; nothing of them is left unless the block calls `finish`."""
-        directory = Path(directory)
-        refusal = f"another process is writing a graph to {directory}; wait for it, or choose another folder"
-        with claimed(directory / "graph.lock", refusal):
-            remove_unfinished(directory)
-            free = (cls(directory, n) for n in count() if n != _generation(directory))
-            files = next(files for files in free if not files._existing())
-            try:
-                yield files
-            finally:
-                if files.generation != _generation(directory):
-                    files._remove()
-
-    def finish(self, n_papers: int, report: GraphReport) -> None:
-        """Make this the graph of the folder, in one step, and remove what it replaces."""
-        header = {"format": FORMAT, "generation": self.generation, "n_papers": n_papers, "report": asdict(report)}
-        write_json_atomically(self.directory / "graph.json", header)
-        for path in self.directory.glob("years.*npy"):
-            number = path.name.removeprefix("years.").removesuffix("npy").rstrip(".") or "0"
-            if number.isdecimal() and int(number) != self.generation:
-                GraphFiles(self.directory, int(number))._remove()
-
-    def _existing(self) -> list[Path]:
-        return [path for name in (*ARRAYS, "node_ids") if (path := self.path(name)).exists()]
-
-    def _remove(self) -> None:
-        for path in reversed(self._existing()):  # the years last: by them `finish` finds what a killed run left
-            path.unlink()
-
-
-def _generation(directory: Path) -> int | None:
-    header = directory / "graph.json"
-    return json.loads(header.read_text()).get("generation", 0) if header.is_file() else None
-
-
-def _read(path: Path, mmap: bool) -> np.ndarray:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing; the graph was not written to its end, build it again")
-    return np.load(path, mmap_mode="r" if mmap and path.stat().st_size >= 200 else None)

@@ -14,8 +14,9 @@ from ..atomic_files import scratch_folder
 from ..positions import positions_of
 from ..progress import step_bars
 from .checks import checked_years
-from .citation_graph import CitationGraph, GraphFiles, GraphReport
+from .citation_graph import CitationGraph
 from .csr import compact_rows, count_cited, count_rows, pointers, scatter_citing, scatter_rows, sort_rows
+from .files import GraphFiles, GraphReport
 
 BATCH = 1 << 20
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow.compute import SetLookupOptions, call_function
 
 from ..disruption.cd_index import ratio
 from ..disruption.robustness import cd_interval, cd_percentile, coverage, rewired_cd
 from ..disruption.variants import cd_trajectory, dependence, di_l
 from ..graph.citation_graph import CitationGraph
+from ..graph.from_tables import read_table
 from ..novelty.atypicality import Atypicality, atypicality
 from ..novelty.commonness import commonness
 from ..novelty.first_pairs import first_pairs
@@ -25,11 +25,14 @@ from .eligibility import LabelRules
 from .graph_labels import GraphLabels, NoveltyScores, graph_labels
 from .ray import ray_atypicality, ray_disruption_counts
 
+FILLERS = {"venue": -1, "field": "", "excluded": False, "reference_count": 0}
+"""Columns of a table of papers that labels are made from, and what counts where a value is missing."""
+
 
 def label_table(
     directory: str | Path,
     *,
-    papers: str | Path | None = None,
+    papers: str | Path | pa.Table | None = None,
     rules: LabelRules = LabelRules(),  # noqa: B008  (frozen)
     null: str = "shuffle",
     samples: int | None = None,
@@ -46,9 +49,10 @@ def label_table(
     ----------
     directory : path
         A graph that `CitationGraph.save` or `build_graph` wrote.
-    papers : path, optional
-        Parquet with a column ``id`` (the graph's `node_ids`; without it, rows in the graph's order) and any of
-        ``venue`` (number or name, for the novelty columns), ``field`` (for tertiles, percentiles and hits),
+    papers : path or pyarrow.Table, optional
+        A csv or parquet file (see `read_table`) with a column ``id`` (the graph's `node_ids`; without it, rows in the
+        graph's order) and any of ``venue`` (number or name, for the novelty columns), ``field`` (for tertiles,
+        percentiles and hits),
         ``excluded`` (true for papers that cannot carry a label for what they are) and ``reference_count`` (for
         coverage). Papers that are not in the graph are ignored. A built dataset has such a file beside its graph.
     rules : LabelRules
@@ -70,6 +74,19 @@ def label_table(
     ------
     FileNotFoundError, ValueError, ImportError
         No graph, bad columns or options, no Ray.
+
+    Examples
+    --------
+    Of later papers g and j cite f only, h cites f and its reference a, i cites only its reference b: CD is (2 - 1) / 4.
+
+    >>> import tempfile
+    >>> citing, cited = list("ffghhij"), list("abffabf")
+    >>> years = dict(a=1990, b=1991, f=1995, g=1997, h=1998, i=1999, j=1999)
+    >>> graph = CitationGraph.from_ids(citing, cited, list(years.values()), list(years))
+    >>> graph.save(folder := tempfile.mkdtemp())
+    >>> rules = LabelRules(min_references=2, min_citations=3, last_complete_year=2000)
+    >>> label_table(folder, rules=rules).select(["id", "n_i", "n_j", "n_k", "cd", "disruption_label"]).to_pylist()[2]
+    {'id': 'f', 'n_i': 2, 'n_j': 1, 'n_k': 1, 'cd': 0.25, 'disruption_label': 'disruptive'}
     """
     graph = CitationGraph.load(directory)
     given = {} if papers is None else _columns_of_papers(papers, graph)
@@ -158,16 +175,16 @@ def _ids(graph: CitationGraph) -> np.ndarray:
     return np.arange(graph.n_papers) if graph.node_ids is None else np.asarray(graph.node_ids)
 
 
-def _columns_of_papers(path: str | Path, graph: CitationGraph) -> dict[str, np.ndarray]:
-    """Columns ``venue``, ``field``, ``excluded`` and ``reference_count`` of a file, in the graph's order."""
-    table = pq.read_table(path)
-    fillers = {"venue": -1, "field": "", "excluded": False, "reference_count": 0}
-    wanted = [name for name in fillers if name in table.column_names]
+def _columns_of_papers(papers: str | Path | pa.Table, graph: CitationGraph) -> dict[str, np.ndarray]:
+    """Columns ``venue``, ``field``, ``excluded`` and ``reference_count`` of a file or table, in the graph's order."""
+    path, table = (papers, read_table(papers)) if isinstance(papers, (str, Path)) else ("the table of papers", papers)
+    wanted = [name for name in FILLERS if name in table.column_names]
     if not wanted:
-        raise ValueError(f"{path} has none of the columns {', '.join(fillers)}, only {table.column_names}")
+        raise ValueError(f"{path} has none of the columns {', '.join(FILLERS)}, only {table.column_names}")
     if "id" in table.column_names:
         ids = _ids(graph)
-        rows = call_function("index_in", [pa.array(ids)], SetLookupOptions(table["id"].combine_chunks()))
+        given = table["id"].cast(pa.array(ids).type).combine_chunks()
+        rows = call_function("index_in", [pa.array(ids)], SetLookupOptions(given))
         if rows.null_count:
             missing = ids[int(np.argmax(np.asarray(rows.is_null())))].item()
             raise ValueError(f"{path} has no row for paper {missing!r} and {rows.null_count - 1} others of the graph")
@@ -183,7 +200,9 @@ def _columns_of_papers(path: str | Path, graph: CitationGraph) -> dict[str, np.n
             column = column.dictionary_decode()
         if name == "venue" and not pa.types.is_integer(column.type):
             column = column.dictionary_encode().indices
+        if name == "excluded":
+            column = column.cast(pa.bool_())
         if not (name == "field" and pa.types.is_integer(column.type)):
-            column = column.fill_null(fillers[name])
+            column = column.fill_null(FILLERS[name])
         columns[name] = column.to_numpy(zero_copy_only=False)
     return columns

@@ -1,6 +1,9 @@
 """`scisci-gym labels`: one table with every label."""
 
+import json
+
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -72,3 +75,80 @@ def test_errors_say_what_to_do(saved, tmp_path):
     pq.write_table(pa.table({"name": ["W0"]}), tmp_path / "none.parquet")
     with pytest.raises(ValueError, match="none of the columns venue, field, excluded, reference_count"):
         label_table(saved[0] / "graph", papers=tmp_path / "none.parquet")
+
+
+@pytest.fixture(scope="module")
+def tables(saved):
+    """The saved graph as two csv files; of the papers some have no venue."""
+    folder, graph, venues = saved
+    citing, cited = (graph.node_ids[ends] for ends in graph.edges())
+    pd.DataFrame({"citing": citing, "cited": cited}).to_csv(folder / "citations.csv", index=False)
+    named = [None if venue < 0 else f"venue {venue}" for venue in venues]
+    papers = {"id": graph.node_ids, "year": graph.years, "venue": named, "field": np.where(venues < 4, "a", "b")}
+    pd.DataFrame(papers).to_csv(folder / "papers.csv", index=False)
+    return folder
+
+
+SHORT = ["--samples", "5", "--trajectory", "2"]
+
+
+def rows(path):
+    if path.suffix == ".csv":
+        return pd.read_csv(path, keep_default_na=False, na_values={"cd": [""]}).to_dict("records")
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    return pq.read_table(path).to_pylist()
+
+
+def test_two_tables_give_the_labels_of_the_saved_graph(tables, tmp_path):
+    common = [*SHORT, "--papers", str(tables / "papers.csv"), "--out"]
+    done = CliRunner().invoke(app, [str(tables / "graph"), *common, str(tmp_path / "saved.parquet")])
+    assert done.exit_code == 0, done.output
+    made = [tmp_path / f"made.{kind}" for kind in ("parquet", "csv", "jsonl")]
+    for path in made:
+        done = CliRunner().invoke(app, ["--citations", str(tables / "citations.csv"), *common, str(path)])
+        assert done.exit_code == 0, done.output
+        assert "CitationGraph(300 papers," in done.output
+    wanted = pq.read_table(tmp_path / "saved.parquet")
+    pd.testing.assert_frame_equal(pq.read_table(made[0]).to_pandas(), wanted.to_pandas())
+    for path in made[1:]:
+        read = pd.DataFrame(rows(path))
+        assert list(read.columns) == wanted.column_names
+        assert read["id"].tolist() == wanted["id"].to_pylist()
+        assert read["disruption_label"].tolist() == wanted["disruption_label"].to_pylist()
+        assert np.array_equal(read["cd"].astype(float).to_numpy(), wanted["cd"].to_numpy(), equal_nan=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"saved.parquet", *(path.name for path in made)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--citations", "c.csv"], "give the folder of a saved graph, or --citations and --papers"),
+        ([], "give the folder of a saved graph"),
+        (["graph", "--citations", "c.csv", "--papers", "p.csv"], "give the folder of a saved graph, or"),
+        (["graph", "--out", "labels.xlsx"], "--out labels.xlsx ends in .xlsx; labels are written as .parquet, .csv or"),
+        (["graph", "--out", "notes.csv"], "notes.csv exists and is no table of labels"),
+    ],
+)
+def test_a_wrong_request_is_answered_before_anything_is_computed(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.csv").write_text("a,b\n1,2\n")
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert done.output.startswith("error: ")
+    assert message in done.output
+    assert (tmp_path / "notes.csv").read_text() == "a,b\n1,2\n"
+
+
+def test_bad_rows_are_named_or_left_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("id,year\na,1990\nb,\nc,1995\n")
+    (tmp_path / "c.csv").write_text("citing,cited\nc,a\nc,b\n")
+    arguments = ["--citations", "c.csv", "--papers", "p.csv", "--out", "labels.csv"]
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert "p.csv, row 2 below the header (id b, year nan): year is no year" in done.output
+    done = CliRunner().invoke(app, [*arguments, "--skip-bad"])
+    assert done.exit_code == 0, done.output
+    assert "left out 1 rows: year is no year\nleft out 1 rows: cited is no id of the papers\n" in done.output
+    assert [row["id"] for row in rows(tmp_path / "labels.csv")] == ["a", "c"]
