@@ -1,16 +1,24 @@
-"""The registry: environment id -> class. An environment registers itself; nothing else has to know about it."""
+"""The registry: environment id -> class. An environment registers itself; nothing else has to know about it.
+
+Environments of other packages are found by their entry points, see `ENTRY_POINTS`.
+"""
 
 from __future__ import annotations
 
 import difflib
+import warnings
+from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
 from ..datasets.paper import Paper
-from . import import_environments
+from . import ENTRY_POINTS, import_environments, installed_environments
 from .kit.base import SciSciEnv
 from .kit.cards import complete_card
 
 _SPECS: dict[str, type[SciSciEnv]] = {}
+_LOADED: set[EntryPoint] = set()
+_PROBLEMS: dict[str, str] = {}
+"""Environments of other packages that are not registered, by id, and why."""
 EnvClass = TypeVar("EnvClass", bound=type[SciSciEnv])
 
 
@@ -31,9 +39,30 @@ def register(env_class: EnvClass) -> EnvClass:
     return env_class
 
 
+def _import_all() -> None:
+    """Import this package's environments and those of others; one that cannot be is a warning."""
+    import_environments()
+    for entry in installed_environments():
+        if entry in _LOADED:
+            continue
+        _LOADED.add(entry)  # first, because what is imported may ask for another environment
+        problem = f"registers no environment {entry.name!r}; the name of the entry point must be the env_id"
+        try:
+            entry.load()
+        except Exception as error:
+            problem = f"cannot be imported: {type(error).__name__}: {error}"
+        else:
+            if entry.name in _SPECS:
+                continue
+        package = entry.dist.name if entry.dist else "unknown"
+        problem = f"environment {entry.name!r} of package {package!r}: {entry.value} ({ENTRY_POINTS}) {problem}"
+        _PROBLEMS.setdefault(entry.name, problem)
+        warnings.warn(problem, RuntimeWarning, stacklevel=3)
+
+
 def specs() -> list[type[SciSciEnv]]:
     """The registered environments in order of their ids."""
-    import_environments()
+    _import_all()
     return [_SPECS[env_id] for env_id in sorted(_SPECS)]
 
 
@@ -43,11 +72,13 @@ def spec(env_id: str) -> type[SciSciEnv]:
     Raises
     ------
     ValueError
-        If there is none; the message names the closest ids.
+        If there is none; the message names the closest ids, or why that of another package is not there.
     """
     if env_id not in _SPECS:
-        import_environments()
+        _import_all()
     if env_id not in _SPECS:
+        if env_id in _PROBLEMS:
+            raise ValueError(_PROBLEMS[env_id])
         close = difflib.get_close_matches(env_id, _SPECS, n=3, cutoff=0.4) or sorted(_SPECS)
         raise ValueError(f"no environment {env_id!r}; did you mean {' or '.join(close)}? All: `scisci-gym list`")
     return _SPECS[env_id]

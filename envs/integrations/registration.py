@@ -8,14 +8,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from .. import installed_environments
+
 ENVS = Path(__file__).resolve().parent.parent
 DECLARATION = re.compile(r'^    env_id(?:: [^=\n]+)? = "([^"]+)"$', re.MULTILINE)
 
+VERSIONED = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*-v\d+")
+
 
 def env_ids() -> list[str]:
-    """The ids that the files of `envs` declare, in order, read from their text."""
+    """The ids that the files of `envs` and entry points of other packages declare, in order; none is imported."""
     texts = (path.read_text(encoding="utf-8") for path in ENVS.glob("*.py"))
-    return sorted({env_id for text in texts for env_id in DECLARATION.findall(text)})
+    installed = {entry.name for entry in installed_environments() if VERSIONED.fullmatch(entry.name)}
+    return sorted({env_id for text in texts for env_id in DECLARATION.findall(text)} | installed)
 
 
 def gymnasium_name(env_id: str) -> str:
