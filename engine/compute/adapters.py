@@ -71,6 +71,7 @@ class LoraPair:
     def __init__(self, layer: AdaptableLayer, tensors: dict[str, Tensor], scale: float) -> None:
         self.layer, self.scale = layer, scale
         self.a, self.b = nn.Parameter(tensors["lora_A"]), nn.Parameter(tensors["lora_B"])
+        self._in_16_bits: tuple[Tensor, Tensor] | None = None
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The trained tensors under peft's names."""
@@ -101,7 +102,12 @@ class LoraPair:
 
     def _narrowed(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """s A and B in 16 bits, which processors multiply many times as fast; trained are those in float32."""
-        return (self.scale * self.a).to(dtype), self.b.to(dtype)
+        if self.a.requires_grad:
+            return (self.scale * self.a).to(dtype), self.b.to(dtype)
+        # A frozen adapter does not change any more, and a decoding step is short.
+        if self._in_16_bits is None or self._in_16_bits[0].dtype != dtype:
+            self._in_16_bits = (self.scale * self.a).to(dtype), self.b.to(dtype)
+        return self._in_16_bits
 
     def merged(self) -> Tensor:
         """float32 (out, in): the weight of layer and adapter together, W + s B A; detached."""

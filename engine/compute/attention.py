@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .attention_gradient import AttentionByProducts, is_worthwhile
 from .compat import CacheLayerMixin, register_attention, sdpa_attention_forward
 
 NAME = "scisci_gym"
@@ -88,6 +89,10 @@ def attention(
     """
     prompts: PromptUnits | None = getattr(key, "prompts", None)
     if prompts is None and softcap is None:
+        if is_worthwhile(query, key, value):
+            scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+            out = AttentionByProducts.apply(query, key, value, attention_mask, scale)
+            return out.transpose(1, 2).contiguous(), None
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     rows, heads, length, dim = query.shape
     key_heads = key.shape[1]
@@ -103,7 +108,8 @@ def attention(
     if attention_mask is None:
         attention_mask = torch.ones((length, total), dtype=torch.bool, device=query.device).tril(total - length)
     by_head = by_head.masked_fill(~attention_mask, float("-inf"))
-    weights = by_head.softmax(dim=-1, dtype=torch.float32).to(value.dtype).view(scores.shape)
+    # Not `softmax(dtype=...)`, which converts number by number on a CPU.
+    weights = by_head.float().softmax(dim=-1).to(value.dtype).view(scores.shape)
     before = total - key.shape[2]
     out = torch.matmul(weights[..., before:], value)
     if prompts is not None:

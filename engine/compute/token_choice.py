@@ -84,7 +84,9 @@ def _invert(probabilities: Tensor, randoms: Tensor) -> Tensor:
     cumulative = probabilities.cumsum(dim=-1)
     target = randoms[:, None] * cumulative[:, -1:]
     tokens = torch.searchsorted(cumulative, target, right=True)[:, 0]
-    # A target that rounds up to the total would fall off the end: the last token with any probability takes it.
+    if int(tokens.max()) < cumulative.shape[-1]:
+        return tokens
+    # A target that rounds up to the total falls off the end: the last token with any probability takes it.
     last = cumulative.shape[-1] - 1 - (probabilities > 0).flip(-1).to(torch.int8).argmax(dim=-1)
     return torch.minimum(tokens, last)
 

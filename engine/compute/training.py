@@ -3,7 +3,7 @@ lengths together.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from ..errors import RequestError
 from .adapters import AdapterWeights
 from .attention import SlotLayer
+from .continuations import lay_out
 from .losses import LOSSES, THRESHOLDS, check_loss, required_inputs
 from .model import BaseModel
 
@@ -250,35 +251,36 @@ def _logits(base: BaseModel, batch: Sequence[_Sequence]) -> Tensor:
     Every prefix is read once, then all continuations against the keys and values of theirs; gradients flow through
     both.
     """
-    # Padding is on the right, where a causal model cannot see it: without prefixes no mask is needed.
-    lengths = np.array([s.prefix for s in batch])
-    tokens = _padded([s.tokens[s.prefix :] for s in batch])
-    steps = torch.arange(tokens.shape[1])
-    places = [row * len(steps) + s.needed - s.prefix for row, s in enumerate(batch)]
-    select = torch.from_numpy(np.concatenate(places)).to(base.device)
-    width = int(lengths.max())
-    if not width:
-        return base.logits(tokens.to(base.device), select)
+    lengths = [s.prefix for s in batch]
+    continuations = [s.tokens[s.prefix :] for s in batch]
+    if not max(lengths):
+        # Padding is on the right, where a causal model cannot see it: no mask is needed.
+        tokens = _padded(continuations)
+        return base.logits(tokens.to(base.device), _places(batch, range(0, tokens.numel(), tokens.shape[1]), base))
     heads = {s.head: s.tokens[: s.prefix] for s in batch}
     prompts = _padded(list(heads.values()))
     cache = base.empty_cache()
-    base.logits(prompts.to(base.device), select[:0], cache=cache)
-    place = {head: i for i, head in enumerate(heads)}
-    rows = torch.tensor([place[s.head] for s in batch], device=base.device)
+    base.logits(prompts.to(base.device), torch.zeros(0, dtype=torch.int64, device=base.device), cache=cache)
+    index = {head: i for i, head in enumerate(heads)}
+    layout = lay_out(continuations, [index[s.head] for s in batch], list(map(len, heads.values())))
+    rows = layout.prompts.to(base.device)
     past = []
     for layer in cache:
         keys, values = (part.index_select(0, rows) for part in layer.filled())
         past.append(_PastLayer.of(keys, values, layer.length))
-    before = torch.from_numpy(lengths)[:, None]
-    seen = (torch.arange(width) < before)[:, None, None, :].expand(-1, 1, len(steps), -1)
-    causal = (steps[None, :] <= steps[:, None]).expand(len(tokens), 1, -1, -1)
     return base.logits(
-        tokens.to(base.device),
-        select,
-        positions=(before + steps).to(base.device),
-        mask=torch.cat([seen, causal], dim=-1).to(base.device),
+        layout.tokens.to(base.device),
+        _places(batch, layout.starts, base),
+        positions=layout.positions.to(base.device),
+        mask=layout.mask.to(base.device),
         cache=past,
     )
+
+
+def _places(batch: Sequence[_Sequence], starts: Iterable[int], base: BaseModel) -> Tensor:
+    """int64 (N,): the needed positions of sequences whose continuations begin at these flat places."""
+    places = [start + s.needed - s.prefix for s, start in zip(batch, starts, strict=True)]
+    return torch.from_numpy(np.concatenate(places)).to(base.device)
 
 
 class _PastLayer(SlotLayer):
