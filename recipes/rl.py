@@ -19,19 +19,35 @@ import chz
 from tinker.types import LossFnType
 from tinker_cookbook.rl import train
 
+from ..datasets.paper import Paper
 from ..datasets.store import load_papers
 from ..envs.kit.base import SciSciEnv
+from ..envs.kit.cards import class_shares
 from ..envs.registry import spec
 from ..envs.training.groups import OrderMaker, SciSciDatasetBuilder
 from ..envs.training.order import BalancedOrder
 from .kit.balance import AdaptiveOrder, Balance
 from .kit.checkpoints import state_path
 from .kit.compat import metrics_of_all_groups, prepare_rl_resume
-from .kit.config import RecipeConfig, folder_or_name, suited, tiny_notes
+from .kit.config import RecipeConfig, folder_or_name, tiny_notes
 from .kit.curriculum import Curriculum, CurriculumOrder, measure_pass_rates
 from .kit.recipe import Recipe
 from .kit.rollouts import Rollouts, rollout_executor
 from .kit.validation import held_out_nll, validation_builders
+
+
+def _groups(config: Any, value: int | None) -> int:
+    """32; for a tiny model 16, but 32 where the answer is probabilities and one of the labels is rare: among 16 papers
+    too few would have it."""
+    if value is not None or tiny_notes(config.model_name) is None:
+        return value or 32
+    env_class = spec(config.env)
+    papers = _training_papers(env_class, config.dataset) if env_class.asks_for == "probabilities" else []
+    return 32 if papers and min(class_shares(env_class, papers).values()) < RARE / len(env_class.labels) else 16
+
+
+RARE = 0.5
+"""A label is rare if fewer papers have it than this share of an equal share."""
 
 
 def _substeps(config: Any, value: int | None) -> int:
@@ -72,12 +88,17 @@ def _kl_penalty(config: Any, value: float | None) -> float:
 def _reward_span(env_class: type[SciSciEnv], dataset: str) -> float:
     """Best reward minus floor, with the options that follow from the training papers where there is such a dataset."""
     floor, best = env_class.reward_range
-    if (Path(dataset) / "card.json").is_file():
-        papers = load_papers(dataset, "train")
-        paper = next((paper for paper in papers if env_class.has_label(paper)), None)
-        if paper is not None:
-            floor, best = env_class(paper, **env_class.training_options(lambda: papers)).reward_range
+    papers = _training_papers(env_class, dataset)
+    if papers:
+        floor, best = env_class(papers[0], **env_class.training_options(lambda: papers)).reward_range
     return best - floor
+
+
+def _training_papers(env_class: type[SciSciEnv], dataset: str) -> list[Paper]:
+    """The training papers that have a label; none where there is no dataset."""
+    if not (Path(dataset) / "card.json").is_file():
+        return []
+    return [paper for paper in load_papers(dataset, "train") if env_class.has_label(paper)]
 
 
 def _balance(config: Any, value: Balance | None) -> Balance:
@@ -92,7 +113,12 @@ def _balance(config: Any, value: Balance | None) -> Balance:
 class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
-    groups_per_batch: int = suited("groups_per_batch", 32, "Prompts of an update; default: 32")
+    groups_per_batch: int = chz.field(
+        default=None,
+        munger=_groups,
+        doc="Prompts of an update; default: 32, for a tiny model 16 unless probabilities of a rare label are asked "
+        "for.",
+    )
     group_size: int = chz.field(default=8, doc="Rollouts of each prompt.")
     max_steps: int = chz.field(
         default=None, munger=_max_steps, doc="Updates; default: 100, for a tiny model 40 to 80 by environment."

@@ -28,7 +28,7 @@ def folder_or_name(config: Any, value: str | None) -> str | None:
 MAX_TOKENS = 1024
 """The largest number of tokens in an answer, where none is given."""
 TINY_REPORT = "init_report.json"
-TINY: dict[str, Any] = {"lora_rank": 16, "learning_rate": 2e-3, "groups_per_batch": 16}
+TINY: dict[str, Any] = {"lora_rank": 16, "learning_rate": 2e-3}
 """Options that suit models of `scisci-gym engine init-model`, where none are given."""
 
 
