@@ -41,6 +41,14 @@ def test_the_penalty_for_probabilities_follows_from_the_prior_of_the_dataset(mod
     assert cfg.kl_penalty_coef == pytest.approx(0.1 * 2 / (1 - share**2 - (1 - share) ** 2), abs=1e-3)
 
 
+def test_probabilities_of_a_rare_label_take_twice_as_many_prompts(model: Path, dataset: Path) -> None:
+    wanted = {"hit-paper-forecast-v0": 32, "hit-paper-forecast-v1": 32, "novelty-forecast-v1": 16, "novelty-v0": 16}
+    for env_id, prompts in wanted.items():
+        cfg = CLIConfig(dataset=str(dataset), log_path="run", model_name=str(model), env=env_id)
+        assert cfg.groups_per_batch == prompts, env_id
+    assert config(model, env="hit-paper-forecast-v1").groups_per_batch == 16, "no dataset, no rare label"
+
+
 def test_options_that_are_given_stay_as_they_are(model: Path) -> None:
     given = {"learning_rate": 0.1, "max_steps": 3, "env_options": "", "balance_labels": "off", "max_tokens": 7}
     cfg = config(model, **given)
