@@ -32,9 +32,9 @@ NAMED = {
 }
 
 
-def test_the_suite():
+def test_no_id_that_was_given_out_is_missing():
     ids = [env_class.env_id for env_class in specs()]
-    assert set(ids) == NAMED
+    assert set(ids) >= NAMED
     assert ids == sorted(ids)
     assert all(issubclass(spec(env_id), SciSciEnv) for env_id in ids)
 
