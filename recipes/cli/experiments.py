@@ -178,7 +178,13 @@ def check(
     seeds: Annotated[
         str, typer.Option(help="With --learnable: from each follow the seeds of corpus, model and RL.")
     ] = "301,302",
-    papers: Annotated[int, typer.Option(help="With --learnable: papers of each corpus.")] = 6000,
+    papers: Annotated[
+        int | None,
+        typer.Option(
+            help="With --learnable: papers of each corpus. Default: 6000, and 12000 for disruption-selfplay-v0 and the "
+            "hit-paper-forecast environments."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="With --learnable: folder for data, runs and certificates.")] = Path(
         "runs/learnable"
     ),
@@ -200,18 +206,20 @@ def check(
     if env_id is None:
         # In processes of their own: the SDK keeps asking for the engines of environments that are done.
         command = [sys.executable, "-m", "scisci_gym", "check", "--learnable"]
-        command += ["--seeds", seeds, "--papers", str(papers), "--out", str(out)]
+        command += ["--seeds", seeds, "--out", str(out)]
+        command += [] if papers is None else ["--papers", str(papers)]
         command += [] if engine is None else ["--engine", engine]
         # An environment that fails does not keep the others from being checked.
         codes = [subprocess.run([*command, each.env_id], check=False).returncode for each in specs()]
         if any(codes):
             raise typer.Exit(1)
         return
-    from ..experiments.learnable import LearnableSettings, certify
+    from ..experiments.learnable import MORE_PAPERS, PAPERS, LearnableSettings, certify
 
     def act() -> None:
         console = Console(highlight=False)
-        settings = LearnableSettings(_seeds(seeds), papers)
+        chosen = MORE_PAPERS.get(env_id, PAPERS) if papers is None else papers
+        settings = LearnableSettings(_seeds(seeds), chosen)
         certificate = certify(spec(env_id).env_id, out, settings, console, engine)
         for found in certificate["checks"]:
             mark = {"pass": "[green]✓[/green]", "fail": "[red]✗[/red]"}.get(found["status"], "-")
