@@ -28,7 +28,7 @@ def demo(
     ] = None,
     window: Annotated[int, typer.Option(help="Number of years after publication whose citations count.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of corpus, model, order and sampling.")] = 0,
-    rl_steps: Annotated[int | None, typer.Option(help="Steps of RL (default: 120, on real works 60).")] = None,
+    rl_steps: Annotated[int | None, typer.Option(help="Steps of RL (default: 60).")] = None,
     challenge: Annotated[
         bool, typer.Option(help="A second act: another tiny model learns to be challenged (synthetic corpus only).")
     ] = True,

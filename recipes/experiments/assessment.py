@@ -105,8 +105,13 @@ class Assessment(PolicyAnswers):
         return [answer.predicted for answer in self.greedy]
 
 
-async def assess_arms(plan: StudyPlan, out: Path, console: Console, with_probabilities: bool) -> list[Assessment]:
-    """Evaluate every arm and seed on the split of the plan; answers in the runs' folders are not asked for again."""
+async def assess_arms(
+    plan: StudyPlan, out: Path, console: Console, with_probabilities: bool, sampled: bool = True
+) -> list[Assessment]:
+    """Evaluate every arm and seed on the split of the plan; answers in the runs' folders are not asked for again.
+
+    `with_probabilities` and `sampled` are as in `ask_policy`.
+    """
     task = Task(
         plan.env,
         parse_options(plan.env, plan.env_options),
@@ -121,19 +126,25 @@ async def assess_arms(plan: StudyPlan, out: Path, console: Console, with_probabi
     assessments = []
     for arm, seed in track(policies, "evaluating", console=console, transient=True):
         with run_seed(plan.seeds[0] if seed is None else seed):
-            assessments.append(await _assess(plan, task, arm, seed, out, prior))
+            assessments.append(await _assess(plan, task, arm, seed, out, prior, sampled))
     return assessments
 
 
 async def _assess(
-    plan: StudyPlan, task: Task, arm: Arm, seed: int | None, out: Path, prior: np.ndarray | None
+    plan: StudyPlan, task: Task, arm: Arm, seed: int | None, out: Path, prior: np.ndarray | None, sampled: bool
 ) -> Assessment:
     folder = out / arm.name if seed is None else plan.folder(out, arm, seed)
     checkpoint = Checkpoint("", 0, None, None) if seed is None else chosen_checkpoint(folder)
     policy, env_class = Policy(arm.title, checkpoint.sampler_path), spec(task.env)
     keep = folder / "eval" / f"{plan.split}-{checkpoint.name or 'base'}"
     answers = await ask_policy(
-        task, policy, plan.split, keep, max_examples=plan.max_examples, with_probabilities=prior is not None
+        task,
+        policy,
+        plan.split,
+        keep,
+        max_examples=plan.max_examples,
+        sampled=sampled,
+        with_probabilities=prior is not None,
     )
     probabilities, truth = stated(answers.greedy, env_class.labels)
     calibrated = flips = None

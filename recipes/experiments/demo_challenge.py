@@ -22,6 +22,8 @@ from .runner import Runner
 MODEL, BEFORE, AFTER = "challenged-model", "challenged-start", "challenged-rl"
 """Names of folders in that of the demo: of the model, its answers as it is, and the run of RL."""
 PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 30, 200
+GROUPS = 12
+"""Groups of a step of RL: as many papers of each of the three labels."""
 ENV_OPTIONS = {"prompt": "short"}
 
 
@@ -57,9 +59,9 @@ class ChallengedPolicy:
 def challenge_plan(out: Path, seed: int, steps: int, options: Mapping[str, Any]) -> OneSeedPlan:
     """The policies of the second act: a tiny model that knows the answer format, and what RL makes of it.
 
-    RL has the defaults of its recipe, but for `steps` and `options`.
+    RL has the defaults of its recipe, but for `GROUPS`, `steps` and `options`.
     """
-    options = {**TINY, "max_steps": steps, "eval_every": 15, "save_every": 15, **options}
+    options = {**TINY, "groups_per_batch": GROUPS, "max_steps": steps, "eval_every": 15, "save_every": 15, **options}
     return OneSeedPlan(
         dataset=str(out / "data"),
         model_name=str(out / MODEL),
@@ -101,7 +103,7 @@ def challenge_policies(
     assert arm.recipe is not None
     runner.train(arm.recipe, plan.config(out, arm, seed), "RL under challenge")
     runner.open(out / "checkpoints", plan.model_name)
-    assessments = asyncio.run(assess_arms(plan, out, console, with_probabilities=False))
+    assessments = asyncio.run(assess_arms(plan, out, console, with_probabilities=False, sampled=False))
     policies = []
     for each in assessments:
         assert each.flips is not None

@@ -84,10 +84,10 @@ def test_a_second_run_takes_up_the_first(finished: tuple[Path, DemoResult]) -> N
         *out.glob("*/metrics.jsonl"),
         *out.rglob("trajectories.jsonl"),
     ]
-    first_act, second_act = 1 + 3 + 6, 1 + 1 + 6
+    first_act, second_act = 1 + 3 + 6, 1 + 1 + 4
     assert len(made) == first_act + second_act, (
         "the model, three runs, and answers of each at two temperatures; "
-        "another model, its run, and answers of both at two temperatures and under challenge"
+        "another model, its run, and greedy answers of both, those under every kind of challenge apart"
     )
     before = [path.stat().st_mtime_ns for path in made]
     again = Demo(out, SMALL, Console(quiet=True), engine="local", challenge=True).run()

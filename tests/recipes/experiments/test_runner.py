@@ -53,13 +53,14 @@ def test_the_runs_of_the_demo_have_fixed_options(tmp_path: Path) -> None:
     synthetic, real = (demo_plan(tmp_path, DemoSettings(seed=4, works=works)) for works in (None, "works"))
     start, sft, rl = (synthetic.config(tmp_path, arm, 4) for arm in synthetic.arms)
     assert (start.answers, start.rows, start.learning_rate, start.num_epochs) == ("random", 480, 5e-4, 1)
-    assert (sft.answers, sft.rows, sft.learning_rate, sft.num_epochs, sft.batch_size) == ("gold", None, 2e-3, 8, 32)
-    assert (rl.learning_rate, rl.max_steps, rl.groups_per_batch, rl.group_size) == (2e-3, 120, 16, 8)
+    assert (sft.answers, sft.rows, sft.learning_rate, sft.num_epochs, sft.batch_size) == ("gold", None, 2e-3, 3, 32)
+    assert (rl.learning_rate, rl.max_steps, rl.groups_per_batch, rl.group_size) == (2e-3, 60, 12, 8)
     assert (rl.kl_penalty_coef, rl.eval_every, rl.save_every) == (0.1, 10, 10)
     assert rl.load_checkpoint_path == str(tmp_path / "start")
     for cfg in (start, sft, rl):
         assert (cfg.seed, cfg.lora_rank, cfg.validation_examples, cfg.env_options) == (4, 16, 256, "prompt=short")
         assert cfg.checkpoints == str(tmp_path / "checkpoints")
     from_sft = real.config(tmp_path, real.arm("rl"), 4)
+    assert real.config(tmp_path, real.arm("sft"), 4).num_epochs == 8
     assert (from_sft.learning_rate, from_sft.max_steps, from_sft.groups_per_batch) == (3e-4, 60, 32)
     assert (from_sft.kl_penalty_coef, from_sft.load_checkpoint_path) == (0.0, str(tmp_path / "sft"))
