@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ TEMPLATE_ROOMS = ("evaluation.render", "recipes.reporting")
 def environment() -> jinja2.Environment:
     """Templates of this folder, with escaping on and unknown names refused.
 
-    Filters: ``thousands`` (12,345), ``share`` (0.123 -> 12.3 %), ``tojson_text``.
+    Filters: ``thousands`` (12,345), ``share`` (0.123 -> 12.3 %), ``tojson_text``, ``message`` (a model's text without
+    the tokens of the form ``<|...|>`` that end its turn).
     """
     made = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
@@ -36,6 +38,7 @@ def environment() -> jinja2.Environment:
     made.filters["share"] = lambda value: f"{100 * value:.1f} %"
     # Unlike Jinja's `tojson`, which is for scripts and marks its result as safe: plain text, escaped like any other.
     made.filters["tojson_text"] = lambda value: json.dumps(value, ensure_ascii=False)
+    made.filters["message"] = lambda text: re.sub(r"(\s*<\|\w+\|>)+\s*$", "", text)
     made.globals["legend_line"] = legend_line
     return made
 

@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from .figures import as_float
 
 if TYPE_CHECKING:
+    from ..bootstrap import Score
     from ..calibration import Calibration
     from ..leaderboard import Board
 
@@ -41,6 +42,8 @@ DASHED = {"linewidth": 1, "linestyle": (0, (4, 3))}
 FONTS: dict[Any, Any] = {"svg.fonttype": "none", "font.family": "sans-serif"}
 # Matplotlib computes with multiples of what it draws, which have to be floats too.
 DRAWABLE = 1e300
+# What is smaller than this throughout, such as a divergence of equal policies, is rounding and drawn as zero.
+ROUNDING = 1e-6
 
 
 def curve_svg(
@@ -117,6 +120,8 @@ def curves_svg(
             axes.annotate(_plain(name), (0.02, value), color=MUTED, fontsize=8, **options)
         if limits:
             axes.set_ylim(*limits)
+        elif 0 < max(map(abs, axes.dataLim.intervaly)) < ROUNDING:
+            axes.set_ylim(-ROUNDING, ROUNDING)
         axes.set_xlabel("step", fontsize=9, color=INK)
         axes.xaxis.get_major_locator().set_params(integer=True)
         if legend and len(runs) > 1:
@@ -241,6 +246,27 @@ def reliability_svg(title: str, result: Calibration) -> str:
     return figure_svg(f"{title}: ECE {result.ece.value:.3f}", draw, size=(3.4, 3.1))
 
 
+def scores_svg(
+    title: str, baselines: Mapping[str, Score], policies: Mapping[str, Score], best: tuple[str, float] | None = None
+) -> str:
+    """Scores from 0 to 1 with their intervals, one below the other, as an `<svg>` element. Policies have another colour
+    than baselines; `best` is the name and value of a line from top to bottom."""
+    rows = [*((*item, MUTED) for item in baselines.items()), *((*item, LINES[0]) for item in policies.items())]
+
+    def draw(axes: Any) -> None:
+        _draw_scores(axes, rows, INK)
+        axes.set_xlim(0, 1)
+        if best is not None:
+            name, value = best
+            axes.set_ylim(bottom=-0.4)
+            axes.axvline(value, color=MUTED, **DASHED)
+            axes.annotate(
+                f"{_plain(name)} {value:.3f} ", (value, 0.1), ha="right", va="center", color=MUTED, fontsize=8
+            )
+
+    return figure_svg(title, draw, size=(5.2, 0.27 * len(rows) + 1.0))
+
+
 def board_svg(board: Board) -> str:
     """The main scores of an environment as an `<svg>` element."""
 
@@ -275,15 +301,19 @@ def write_plot(boards: Sequence[Board], stem: Path) -> list[Path]:
 
 def _draw_entries(axes: Any, board: Board, plain: str, accent: str, ink: str) -> None:
     """Draw the main scores of a board from top to bottom; policies in `accent`."""
-    size = len(board.entries)
-    for place, entry in zip(range(size, 0, -1), board.entries, strict=True):
-        score, colour = entry.outcome.main_score, plain if entry.kind == "baseline" else accent
-        axes.plot([score.low, score.high], [place] * 2, color=colour, linewidth=1.6)
-        axes.plot(score.value, place, "o", color=colour, markersize=5)
+    colours = (plain if entry.kind == "baseline" else accent for entry in board.entries)
+    _draw_scores(axes, [(e.name, e.outcome.main_score, c) for e, c in zip(board.entries, colours, strict=True)], ink)
     if board.entries[0].outcome.main == "brier_skill":
         axes.axvline(0, color=plain, linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.set_yticks(range(size, 0, -1), [_plain(entry.name) for entry in board.entries], fontsize=8)
-    axes.set_ylim(0.4, size + 0.6)
+
+
+def _draw_scores(axes: Any, rows: Sequence[tuple[str, Score, str]], ink: str) -> None:
+    """Draw scores with their intervals from top to bottom; a row is a name, a score and a colour."""
+    for place, (_, score, colour) in zip(range(len(rows), 0, -1), rows, strict=True):
+        axes.plot([score.low, score.high], [place] * 2, color=colour, linewidth=1.6)
+        axes.plot(score.value, place, "o", color=colour, markersize=5)
+    axes.set_yticks(range(len(rows), 0, -1), [_plain(name) for name, *_ in rows], fontsize=8)
+    axes.set_ylim(0.4, len(rows) + 0.6)
     axes.tick_params(axis="both", labelsize=8, colors=ink)
     axes.tick_params(axis="y", length=0)
     axes.set_axisbelow(True)

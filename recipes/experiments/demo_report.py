@@ -11,7 +11,7 @@ from ...datasets.store import load_papers
 from ...envs.disruption import DisruptionEnv
 from ...envs.kit.episodes import run_sync
 from ...evaluation.bootstrap import Score
-from ...evaluation.render.pictures import curve_svg
+from ...evaluation.render.pictures import curve_svg, scores_svg
 from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, Transcript, write_experiment_page
 from .demo import ENV_OPTIONS, DemoResult
@@ -165,7 +165,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
         Section(
             "Settings and times",
             [
-                Table(("setting", "value"), list(vars(settings).items())),
+                Table(("setting", "value"), list(settings.to_json().items())),
                 Table(("stage", "seconds"), list(result.seconds.items())),
             ],
             folded=True,
@@ -180,6 +180,12 @@ def write_report(out: Path, result: DemoResult) -> Path:
         f"{settings.seed}; a model of {result.model['parameters']:,} parameters, made for this run.",
         verdict(result) + result.notes,
         sections,
+        picture=scores_svg(
+            f"Macro-F1 on {result.after_rl.greedy.n:,} test papers (lines: 95 % intervals)",
+            {name: scores.macro_f1 for name, scores in result.baselines.items()},
+            {policy.name: policy.greedy.macro_f1 for policy in result.policies},
+            (BEST, ceiling["test"]["macro_f1"]) if ceiling else None,
+        ),
     )
 
 
@@ -190,15 +196,17 @@ def _challenge_curve(out: Path) -> str:
 
 def transcripts(out: Path, result: DemoResult) -> list[Transcript]:
     """Three greedy episodes of the RL policy on test papers: the first paper that it learned to get right, the first
-    that it gets right as before, and the first that it gets wrong."""
+    that it gets right as before, and the first that it gets wrong. Their titles say what was answered before RL."""
     pairs = list(zip(result.before_rl.answers, result.after_rl.answers, strict=True))
     right = [tuple(answer.predicted == answer.expected for answer in pair) for pair in pairs]
     papers = {f"disruption-v0:{paper.openalex_id}": paper for paper in load_papers(out / "data", "test")}
     episodes = []
     for title, kinds in CASES.items():
-        answer = next((after for (_, after), kind in zip(pairs, right, strict=True) if kind in kinds), None)
-        if answer is not None:
+        found = next((pair for pair, kind in zip(pairs, right, strict=True) if kind in kinds), None)
+        if found is not None:
+            before, answer = found
             env = DisruptionEnv(papers[answer.example_id], **ENV_OPTIONS)
             prompt = "\n".join(str(message["content"]) for message in run_sync(env.initial_observation()))
-            episodes.append(Transcript(title, prompt, answer.text, answer.expected, answer.reward))
+            heading = f"{title} (before RL: {before.predicted or 'no answer'})"
+            episodes.append(Transcript(heading, prompt, answer.text, answer.expected, answer.reward))
     return episodes

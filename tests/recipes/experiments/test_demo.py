@@ -61,7 +61,8 @@ def test_report_is_self_contained(finished: tuple[Path, DemoResult]) -> None:
     page = write_report(out, result).read_text()
     assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", page), "the report must load nothing from elsewhere"
     assert "<script" not in page
-    assert page.count("<svg") == 4 + 1, "four of the first act, one of the second"
+    assert page.count("<svg") == 1 + 4 + 1, "the scores, four of the first act, one of the second"
+    assert "im_end" not in page
     assert page.count('class="episode"') >= 2
     for policy in result.policies:
         assert policy.name in page

@@ -161,6 +161,14 @@ def test_a_band_of_seeds_is_lowest_mean_and_highest_where_all_have_values() -> N
     assert "fill-opacity: 0.16" not in curves_svg({"arm": seeds[:1]}, "x", "title")
 
 
+def test_rounding_errors_are_drawn_as_zero() -> None:
+    """The divergence of equal policies is 1e-13 or so, and no curve."""
+    noise = [{"step": step, "x": (-1) ** step * 1e-13} for step in range(4)]
+    assert "e−13" not in curves_svg({"": [noise]}, "x", "title")
+    signal = [{**row, "x": row["x"] * 1e9} for row in noise]
+    assert "1e−6" not in curves_svg({"": [signal]}, "x", "title"), "what is larger keeps its own scale"
+
+
 def test_pictures_take_their_colours_from_the_page_and_escape_names() -> None:
     svg = curves_svg({"<b>": [[{"step": 0, "x": 1.0}]], "$y$": [[]]}, "x", "a < b", legend=True)
     assert "var(--c1" in svg

@@ -3,13 +3,15 @@
 from pathlib import Path
 
 from scisci_gym.evaluation.bootstrap import Score
+from scisci_gym.evaluation.render.pictures import scores_svg
 from scisci_gym.recipes.reporting.experiment_page import BEST, Section, Table, Transcript, write_experiment_page
 
 SCORES = Table(("", "macro-F1"), [("SFT", Score(0.5, 0.4, 0.6)), ("RL <b>", None), (BEST, "0.9")], style="scores")
 
 
-def page_of(out: Path, *sections: Section) -> str:
-    return write_experiment_page(out / "page.html", "name", "Title", "lead", ["RL won."], sections).read_text()
+def page_of(out: Path, *sections: Section, picture: str = "") -> str:
+    path = write_experiment_page(out / "page.html", "name", "Title", "lead", ["RL won."], sections, picture=picture)
+    return path.read_text()
 
 
 def test_scores_have_their_interval_and_the_rows_of_rl_and_of_the_best_score_are_marked(tmp_path: Path) -> None:
@@ -33,3 +35,20 @@ def test_episodes_and_pictures_are_shown(tmp_path: Path) -> None:
     assert "<figure><svg></svg></figure>" in page
     assert "Judge &lt;this&gt;" in page
     assert "reward -1.00" in page
+
+
+def test_a_picture_of_the_result_stands_before_the_sentences(tmp_path: Path) -> None:
+    score = Score(0.5, 0.4, 0.6)
+    picture = scores_svg("Macro-F1", {"prior": score}, {"RL <b>": score}, (BEST, 0.9))
+    page = page_of(tmp_path, Section("Scores", [SCORES]), picture=picture)
+    assert page.index("<svg") < page.index("RL won.") < page.index("<h2>Scores")
+    assert all(f">{name}<" in page for name in ("prior", "RL &lt;b&gt;"))
+    assert f"{BEST} 0.900" in page
+    assert "<svg" not in page_of(tmp_path, Section("Scores", [SCORES]))
+
+
+def test_the_tokens_that_end_a_turn_are_no_part_of_the_message(tmp_path: Path) -> None:
+    episode = Transcript("First", "ends with <|im_end|>", "<|a|> neutral<|im_end|><|endoftext|>\n", "neutral", 1.0)
+    page = page_of(tmp_path, Section("One", episodes=[episode]))
+    assert "<pre>&lt;|a|&gt; neutral</pre>" in page
+    assert "<pre>ends with &lt;|im_end|&gt;</pre>" in page
