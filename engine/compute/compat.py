@@ -5,15 +5,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache as Cache
 from transformers.cache_utils import CacheLayerMixin as CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.pytorch_utils import Conv1D
 from transformers.utils.logging import disable_progress_bar as disable_progress_bar
 
@@ -44,7 +47,10 @@ def eager_attention(net: Any) -> Iterator[None]:
 
 @contextmanager
 def body_runs_once(net: Any, results: list[Any]) -> Iterator[None]:
-    """Inside the block the network below the head takes its result from `results`, which its first call fills."""
+    """Inside the block the network below the head takes its result from `results`, which its first call fills.
+
+    If the result has a gradient, what the head sees is cut off from it, and `results` ends with what it was cut from.
+    """
     body = net.base_model
     if body is net:  # There is no body that could be kept apart from the head.
         yield
@@ -53,7 +59,11 @@ def body_runs_once(net: Any, results: list[Any]) -> Iterator[None]:
 
     def forward_once(*args: Any, **kwargs: Any) -> Any:
         if not results:
-            results.append(forward(*args, **kwargs))
+            output = forward(*args, **kwargs)
+            results.append(output)
+            if (hidden := output.last_hidden_state).requires_grad:
+                output.last_hidden_state = hidden.detach().requires_grad_()
+                results.append(hidden)
         return results[0]
 
     body.forward = forward_once
@@ -64,6 +74,23 @@ def body_runs_once(net: Any, results: list[Any]) -> Iterator[None]:
             body.forward = own
         else:
             del body.forward
+
+
+@contextmanager
+def recomputing_layers(net: nn.Module) -> Iterator[None]:
+    """Inside the block a layer keeps its input only, and computes itself again when its gradient is wanted."""
+    layers: list[Any] = [module for module in net.modules() if isinstance(module, GradientCheckpointingLayer)]
+    own = [vars(layer).get("forward") for layer in layers]
+    for layer in layers:
+        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
+    try:
+        yield
+    finally:
+        for layer, forward in zip(layers, own, strict=True):
+            if forward is not None:
+                layer.forward = forward
+            else:
+                del layer.forward
 
 
 def dense_weight(module: nn.Module) -> Tensor:

@@ -15,7 +15,7 @@ from ..errors import RequestError
 from ..options import Quantization
 from . import attention
 from .adapters import AdaptableLayer, AdapterWeights
-from .compat import Cache, body_runs_once, in_and_out_features, keep_four_bits_packed, set_weight
+from .compat import Cache, in_and_out_features, keep_four_bits_packed, set_weight
 
 logger = logging.getLogger(__name__)
 
@@ -183,14 +183,6 @@ class BaseModel:
     def empty_cache(self) -> list[attention.SlotLayer]:
         """A cache for `logits` that takes over what is read first."""
         return [attention.SlotLayer() for _ in range(self.num_layers)]
-
-    def logits_in_parts(self, tokens: Tensor, select: Tensor, size: int) -> Iterator[Tensor]:
-        """`logits` of many places, `size` at a time: the network runs once, the head (and what follows it) per part."""
-        results: list[Any] = []
-        for start in range(0, len(select), size):
-            with body_runs_once(self.net, results):
-                part = self.logits(tokens, select[start : start + size])
-            yield part
 
     def decoding_mask(self, slot_positions: Tensor, query_positions: Tensor) -> Tensor | dict[str, Tensor]:
         """The mask of one decoding step, written out: left to itself the model would choose its attention path by

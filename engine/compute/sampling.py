@@ -7,7 +7,7 @@ copies), and masks are always given. Each row then goes through the same kernels
 the batch is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from .adapters import AdapterWeights
-from .attention import SlotLayer
+from .attention import UNITS_AT_ONCE, SlotLayer
 from .decoding import DecodingBatch
+from .head_parts import logits_in_parts
+from .memory import cache_bytes, check_fits, free_bytes
 from .model import BaseModel
 from .token_choice import ChoiceRule, choose_tokens, top_logprobs, uniforms
 
@@ -138,16 +140,40 @@ class Sampler:
         ]
         # Sorted, so that rows of one width and of one prompt share a round.
         rows.sort(key=lambda row: (self._width(row), row.request.prompt))
-        at_once = self.block_rows if self.base.plain else ROWS_AT_ONCE
         with self.base.using(adapter):
-            for start in range(0, len(rows), at_once):
-                for width, members in groupby(rows[start : start + at_once], self._width):
+            for width, members in groupby(rows, self._width):
+                for part in self._rounds(list(members), width):
                     if self.base.plain:
-                        self._decode_plainly(width, list(members))
+                        self._decode_plainly(width, part)
                     else:
-                        self._decode(adapter, width, list(members))
+                        self._decode(adapter, width, part)
             self._score_prompts(requests, results)
         return results
+
+    def _rounds(self, rows: list[_Row], width: int) -> Iterator[list[_Row]]:
+        """Rows of one width, cut so that the keys and values of each part take at most half of the free memory."""
+        if self.base.plain:
+            yield from (rows[start : start + self.block_rows] for start in range(0, len(rows), self.block_rows))
+            return
+        free = free_bytes(self.base.device)
+        part: list[_Row] = []
+        kept = 0
+        for row in rows:
+            # A prompt is kept as it was read and in the units of a block, which are a few at least.
+            known = bool(part) and part[-1].request.prompt == row.request.prompt
+            more = row.request.max_tokens + (0 if known else 2 * width)
+            crowded = free is not None and cache_bytes(self.base, kept + more) > free // 2
+            if part and (crowded or len(part) == ROWS_AT_ONCE):
+                yield part
+                part = []
+            if not part:
+                kept, more = UNITS_AT_ONCE * width, row.request.max_tokens + 2 * width
+                length = len(row.request.prompt)
+                what = f"decoding {row.request.max_tokens} tokens after a prompt of {length}"
+                check_fits(self.base, cache_bytes(self.base, kept + more), what)
+            part.append(row)
+            kept += more
+        yield part
 
     def _width(self, row: _Row) -> int:
         """Width to which the prompt is padded, or, where every token is computed from it, the whole sequence."""
@@ -239,7 +265,7 @@ class Sampler:
         # The token at i is predicted at i - 1; the last place is repeated to keep the shape of every part.
         count = len(prompt) - first
         select = np.pad(np.arange(first - 1, len(prompt) - 1), (0, -count % SCORED_AT_ONCE), mode="edge")
-        parts = self.base.logits_in_parts(self._tensor(tokens), self._tensor(select), SCORED_AT_ONCE)
+        parts = logits_in_parts(self.base, SCORED_AT_ONCE, self._tensor(tokens), self._tensor(select))
         for start, logits in zip(range(first, len(prompt), SCORED_AT_ONCE), parts, strict=True):
             places = np.arange(start, min(start + SCORED_AT_ONCE, len(prompt)))
             table = torch.log_softmax(logits, dim=-1)[: len(places)]

@@ -3,9 +3,9 @@ lengths together.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,17 +13,17 @@ from torch import Tensor
 
 from ..errors import RequestError
 from .adapters import AdapterWeights
-from .attention import SlotLayer
-from .continuations import lay_out
+from .compat import recomputing_layers
+from .head_parts import logits_in_parts
 from .losses import LOSSES, THRESHOLDS, check_loss, required_inputs
+from .memory import check_fits, pass_tokens, training_bytes
 from .model import BaseModel
+from .passes import PassSequence, pass_inputs, plan_passes
 
 TOKENS_PER_PASS = 4096
-"""Padded tokens that go through the model at once: activations stay in cache, memory stays bounded."""
-LOGITS_PER_PASS = 1 << 26
-"""Logits (positions times vocabulary) computed at once: 256 MB in float32."""
-SHORTEST_SHARED = 16
-"""Shared prompts shorter than this are not worth a pass of their own."""
+"""Padded tokens that go through a small model at once: activations stay in cache. See `memory.pass_tokens`, too."""
+LOGITS_AT_ONCE = 1 << 25
+"""Logits (positions times vocabulary) computed at once: 128 MB in float32."""
 _KNOWN_INPUTS = {"target_tokens", "weights", "advantages", "logprobs", *THRESHOLDS}
 
 
@@ -65,20 +65,22 @@ def forward_backward(
     ------
     RequestError
         For an unknown loss, a missing or misshapen input, tokens the model does not have, or, with `backward`, a loss
-        or a gradient that is not finite.
+        or a gradient that is not finite, or for a sequence whose pass does not fit into memory.
     """
     check_loss(loss_fn, config)
     for i, datum in enumerate(data):
         _check_datum(base, datum, i, loss_fn)
     logprobs = [np.zeros(d.inputs["target_tokens"].shape, np.float32) for d in data]
-    sequences = _distinct(data, loss_fn, everything=not backward)
+    request = _Request(data, loss_fn, config, logprobs)
+    sequences = _distinct_sequences(data, loss_fn, everything=not backward)
     total = 0.0
     with all_or_nothing(adapter), base.using(adapter), torch.set_grad_enabled(backward):
-        for batch in _plan_passes(sequences, base.vocab_size, share=base.window is None and not base.plain):
-            loss = _pass_loss(base, batch, data, loss_fn, config, logprobs)
-            total += float(loss.detach())
-            if backward:
-                loss.backward()
+        limit = min(TOKENS_PER_PASS, pass_tokens(base))
+        for batch in plan_passes(sequences, limit, share=base.window is None and not base.plain):
+            for loss in _losses(base, request, batch):
+                total += float(loss.detach())
+                if backward:
+                    loss.backward()
         if backward:
             _check_finite(adapter, total)
     return ForwardBackwardResult(logprobs, {"loss:sum": total})
@@ -141,22 +143,7 @@ def _check_datum(base: BaseModel, datum: TrainingDatum, i: int, loss_fn: str) ->
             raise RequestError(f"datum[{i}] loss_fn_inputs[{key!r}] holds a value that is not finite")
 
 
-@dataclass(frozen=True)
-class _Sequence:
-    """A distinct model input."""
-
-    tokens: np.ndarray  # int64 (T,).
-    data: tuple[int, ...]  # Indices of the data that have this input.
-    needed: np.ndarray  # int64, sorted: positions whose logits are wanted.
-    prefix: int = 0  # How many of its first tokens are read once for all sequences of the pass that begin with them.
-
-    @property
-    def head(self) -> bytes:
-        """The tokens of the prefix, as something that can be compared."""
-        return self.tokens[: self.prefix].tobytes()
-
-
-def _distinct(data: Sequence[TrainingDatum], loss_fn: str, *, everything: bool) -> list[_Sequence]:
+def _distinct_sequences(data: Sequence[TrainingDatum], loss_fn: str, *, everything: bool) -> list[PassSequence]:
     """Equal inputs put together; they need whatever one of their data needs.
 
     They come in an order that follows from their contents: clients render in threads, so equal prompts of a group
@@ -172,130 +159,57 @@ def _distinct(data: Sequence[TrainingDatum], loss_fn: str, *, everything: bool) 
         needed = np.full(len(tokens), everything)
         for value in (data[i].inputs[key] for i in indices for key in required_inputs(loss_fn)):
             needed |= (value != 0).reshape(len(value), -1).any(axis=1)
-        sequences.append(_Sequence(tokens, tuple(indices), np.flatnonzero(needed)))
+        sequences.append(PassSequence(tokens, tuple(indices), np.flatnonzero(needed)))
     return sequences
 
 
-def _plan_passes(sequences: Sequence[_Sequence], vocabulary: int, *, share: bool) -> Iterator[list[_Sequence]]:
-    """Cut a batch into passes within the limits; sequences that need nothing are left out.
+@dataclass(frozen=True)
+class _Request:
+    """What every pass of a request needs; log-probabilities are written into `logprobs`."""
 
-    Sequences that begin alike (the rollouts of one group) may `share` that beginning: everything before the first
-    needed position. A pass has either only sequences with a prefix or only such without.
+    data: Sequence[TrainingDatum]
+    loss_fn: str
+    config: Mapping[str, float]
+    logprobs: list[np.ndarray]
+
+
+def _losses(base: BaseModel, request: _Request, batch: Sequence[PassSequence]) -> Iterator[Tensor]:
+    """Losses of the parts of a pass, of which each is to be differentiated before the next one. The layers of a
+    sequence too long to keep what they computed are computed twice.
     """
-    groups: dict[bytes, list[_Sequence]] = {}
-    for sequence in sequences:
-        if len(sequence.needed):
-            first = int(sequence.needed[0])
-            with_prefix = replace(sequence, prefix=first if share and first >= SHORTEST_SHARED else 0)
-            groups.setdefault(with_prefix.head, []).append(with_prefix)
-    alone = groups.pop(b"", [])
-    shared: list[_Sequence] = []
-    for members in sorted(groups.values(), key=lambda g: (g[0].prefix, len(g[0].tokens))):
-        if len(members) == 1:
-            alone.append(replace(members[0], prefix=0))
-        else:
-            shared += members
-    yield from _cut(sorted(alone, key=lambda s: len(s.tokens)), vocabulary)
-    yield from _cut(shared, vocabulary)
+    at_once = max(1, LOGITS_AT_ONCE // base.vocab_size)
+    longest, fitting = max(len(s.tokens) for s in batch), pass_tokens(base)
+    recomputing = torch.is_grad_enabled() and longest > fitting
+    if torch.is_grad_enabled():
+        tokens = max(longest, min(fitting, sum(len(s.tokens) for s in batch)))
+        logits = min(sum(len(s.needed) for s in batch), at_once) * base.vocab_size
+        needed = training_bytes(base, tokens, logits, checkpointed=recomputing)
+        check_fits(base, needed, f"training on a sequence of {longest} tokens")
+    with recomputing_layers(base.net) if recomputing else nullcontext():
+        start = 0
+        for logits in logits_in_parts(base, at_once, **pass_inputs(base, batch)):
+            yield _part_loss(base, request, batch, start, torch.log_softmax(logits, dim=-1))
+            start += len(logits)
 
 
-def _cut(sequences: list[_Sequence], vocabulary: int) -> Iterator[list[_Sequence]]:
-    batch: list[_Sequence] = []
-    heads: set[bytes] = set()
-    widest = longest = positions = 0
-    for s in sequences:
-        heads.add(s.head)
-        widest, longest = max(widest, s.prefix), max(longest, len(s.tokens) - s.prefix)
-        positions += len(s.needed)
-        tokens = len(heads) * widest + (len(batch) + 1) * longest
-        if batch and (tokens > TOKENS_PER_PASS or positions * vocabulary > LOGITS_PER_PASS):
-            yield batch
-            batch, heads = [], {s.head}
-            widest, longest, positions = s.prefix, len(s.tokens) - s.prefix, len(s.needed)
-        batch.append(s)
-    if batch:
-        yield batch
-
-
-def _pass_loss(
-    base: BaseModel,
-    batch: Sequence[_Sequence],
-    data: Sequence[TrainingDatum],
-    loss_fn: str,
-    config: Mapping[str, float],
-    logprobs: list[np.ndarray],
-) -> Tensor:
-    """Loss of the data of one pass; their log-probabilities are written into `logprobs`."""
-    table = torch.log_softmax(_logits(base, batch), dim=-1)
+def _part_loss(base: BaseModel, request: _Request, batch: Sequence[PassSequence], start: int, table: Tensor) -> Tensor:
+    """Loss at some of the pass's needed positions: those from number `start` on, whose log-probabilities are `table`,
+    float32 (N, vocabulary).
+    """
     terms = []
-    start = 0
+    first = -start
     for sequence in batch:
-        stop = start + len(sequence.needed)
-        for i in sequence.data:
+        low, high = max(0, -first), min(len(sequence.needed), len(table) - first)
+        needed, rows = sequence.needed[low:high], table[first + low : first + high]
+        for i in sequence.data if low < high else ():
             inputs = {
-                key: torch.from_numpy(np.ascontiguousarray(value[sequence.needed])).to(base.device)
-                for key, value in data[i].inputs.items()
+                key: torch.from_numpy(np.ascontiguousarray(value[needed])).to(base.device)
+                for key, value in request.data[i].inputs.items()
                 if key in _KNOWN_INPUTS
             }
             targets = inputs.pop("target_tokens")
-            chosen = table[start:stop].gather(1, targets.reshape(len(targets), -1)).reshape(targets.shape)
-            logprobs[i][sequence.needed] = chosen.detach().cpu().numpy()
-            terms.append(LOSSES[loss_fn](chosen, inputs, config))
-        start = stop
+            chosen = rows.gather(1, targets.reshape(len(targets), -1)).reshape(targets.shape)
+            request.logprobs[i][needed] = chosen.detach().cpu().numpy()
+            terms.append(LOSSES[request.loss_fn](chosen, inputs, request.config))
+        first += len(sequence.needed)
     return torch.stack(terms).sum()
-
-
-def _logits(base: BaseModel, batch: Sequence[_Sequence]) -> Tensor:
-    """float32 (N, vocabulary): logits at the needed positions, sequence after sequence.
-
-    Every prefix is read once, then all continuations against the keys and values of theirs; gradients flow through
-    both.
-    """
-    lengths = [s.prefix for s in batch]
-    continuations = [s.tokens[s.prefix :] for s in batch]
-    if not max(lengths):
-        # Padding is on the right, where a causal model cannot see it: no mask is needed.
-        tokens = _padded(continuations)
-        return base.logits(tokens.to(base.device), _places(batch, range(0, tokens.numel(), tokens.shape[1]), base))
-    heads = {s.head: s.tokens[: s.prefix] for s in batch}
-    prompts = _padded(list(heads.values()))
-    cache = base.empty_cache()
-    base.logits(prompts.to(base.device), torch.zeros(0, dtype=torch.int64, device=base.device), cache=cache)
-    index = {head: i for i, head in enumerate(heads)}
-    layout = lay_out(continuations, [index[s.head] for s in batch], list(map(len, heads.values())))
-    rows = layout.prompts.to(base.device)
-    past = []
-    for layer in cache:
-        keys, values = (part.index_select(0, rows) for part in layer.filled())
-        past.append(_PastLayer.of(keys, values, layer.length))
-    return base.logits(
-        layout.tokens.to(base.device),
-        _places(batch, layout.starts, base),
-        positions=layout.positions.to(base.device),
-        mask=layout.mask.to(base.device),
-        cache=past,
-    )
-
-
-def _places(batch: Sequence[_Sequence], starts: Iterable[int], base: BaseModel) -> Tensor:
-    """int64 (N,): the needed positions of sequences whose continuations begin at these flat places."""
-    places = [start + s.needed - s.prefix for s, start in zip(batch, starts, strict=True)]
-    return torch.from_numpy(np.concatenate(places)).to(base.device)
-
-
-class _PastLayer(SlotLayer):
-    """Keys and values that are read and not extended, so that gradients can flow back into them."""
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
-    ) -> tuple[Tensor, Tensor]:
-        keys, values = self.filled()
-        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
-
-
-def _padded(rows: list[np.ndarray]) -> Tensor:
-    """int64 (rows, longest), padded on the right."""
-    tokens = np.zeros((len(rows), max(map(len, rows))), np.int64)
-    for row, values in zip(tokens, rows, strict=True):
-        row[: len(values)] = values
-    return torch.from_numpy(tokens)

@@ -28,6 +28,7 @@ from scisci_gym.engine.compute import compat
             ["module", "query", "key", "value", "attention_mask", "scaling"],
         ),
         ("transformers.masking_utils", "sdpa_mask", []),
+        ("transformers.modeling_layers", "GradientCheckpointingLayer", []),
         ("transformers.pytorch_utils", "Conv1D", ["nf", "nx"]),
         ("transformers.utils.logging", "disable_progress_bar", []),
     ],

@@ -205,7 +205,7 @@ def test_a_failed_pass_adds_nothing_to_the_gradients(
     undisturbed = gradients(adapter)
     for parameter, grad in zip(adapter.parameters(), before, strict=True):
         parameter.grad = None if grad is None else grad.clone()
-    parts, part_loss = [], training._pass_loss
+    parts, part_loss = [], training._part_loss
 
     def run_out_of_memory(*args: Any) -> torch.Tensor:
         parts.append(args)
@@ -214,7 +214,7 @@ def test_a_failed_pass_adds_nothing_to_the_gradients(
         return part_loss(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "_pass_loss", run_out_of_memory)
+        patch.setattr(training, "_part_loss", run_out_of_memory)
         with pytest.raises(torch.OutOfMemoryError):
             forward_backward(base, adapter, data, "cross_entropy", {})
     assert len(parts) == 3
@@ -231,13 +231,13 @@ def test_a_loss_or_gradient_that_is_not_finite_adds_nothing(
     with pytest.raises(RequestError, match="the loss is inf; nothing was added"):
         forward_backward(base, adapter, [datum(1, weight=3e38)], "cross_entropy", {})
     assert same(gradients(adapter), before)
-    part_loss = training._pass_loss
+    part_loss = training._part_loss
 
     def root_of_zero(*args: Any) -> torch.Tensor:
         loss = part_loss(*args)
         return loss + (loss - loss).sqrt()
 
-    monkeypatch.setattr(training, "_pass_loss", root_of_zero)
+    monkeypatch.setattr(training, "_part_loss", root_of_zero)
     with pytest.raises(RequestError, match=r"the gradient of .* is not finite \(the loss is \d"):
         forward_backward(base, adapter, [datum(1)], "cross_entropy", {})
     assert same(gradients(adapter), before)

@@ -1,0 +1,130 @@
+"""The passes of a training request: similar lengths together, a prompt that sequences have in common read once."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .attention import SlotLayer
+from .continuations import lay_out
+from .model import BaseModel
+
+SHORTEST_SHARED = 16
+"""Shared prompts shorter than this are not worth a pass of their own."""
+
+
+@dataclass(frozen=True)
+class PassSequence:
+    """A distinct model input."""
+
+    tokens: np.ndarray  # int64 (T,).
+    data: tuple[int, ...]  # Indices of the data that have this input.
+    needed: np.ndarray  # int64, sorted: positions whose logits are wanted.
+    prefix: int = 0  # How many of its first tokens are read once for all sequences of the pass that begin with them.
+
+    @property
+    def head(self) -> bytes:
+        """The tokens of the prefix, as something that can be compared."""
+        return self.tokens[: self.prefix].tobytes()
+
+
+def plan_passes(sequences: Sequence[PassSequence], limit: int, *, share: bool) -> Iterator[list[PassSequence]]:
+    """Cut a batch into passes of up to `limit` padded tokens; only a single sequence may be longer. Sequences that need
+    nothing are left out.
+
+    Sequences that begin alike (the rollouts of one group) may `share` that beginning: everything before the first
+    needed position. A pass has either only sequences with a prefix or only such without.
+    """
+    groups: dict[bytes, list[PassSequence]] = {}
+    for sequence in sequences:
+        if len(sequence.needed):
+            first = int(sequence.needed[0])
+            sharing = share and first >= SHORTEST_SHARED and len(sequence.tokens) <= limit
+            with_prefix = replace(sequence, prefix=first if sharing else 0)
+            groups.setdefault(with_prefix.head, []).append(with_prefix)
+    alone = groups.pop(b"", [])
+    shared: list[PassSequence] = []
+    for members in sorted(groups.values(), key=lambda g: (g[0].prefix, len(g[0].tokens))):
+        if len(members) == 1:
+            alone.append(replace(members[0], prefix=0))
+        else:
+            shared += members
+    yield from _cut(sorted(alone, key=lambda s: len(s.tokens)), limit)
+    yield from _cut(shared, limit)
+
+
+def _cut(sequences: list[PassSequence], limit: int) -> Iterator[list[PassSequence]]:
+    batch: list[PassSequence] = []
+    heads: set[bytes] = set()
+    widest = longest = 0
+    for s in sequences:
+        heads.add(s.head)
+        widest, longest = max(widest, s.prefix), max(longest, len(s.tokens) - s.prefix)
+        tokens = len(heads) * widest + (len(batch) + 1) * longest
+        if batch and tokens > limit:
+            yield batch
+            batch, heads = [], {s.head}
+            widest, longest = s.prefix, len(s.tokens) - s.prefix
+        batch.append(s)
+    if batch:
+        yield batch
+
+
+def pass_inputs(base: BaseModel, batch: Sequence[PassSequence]) -> dict[str, Any]:
+    """Arguments of `BaseModel.logits` for the needed positions, sequence after sequence.
+
+    Every prefix is read here, once, and the continuations are to be read against the keys and values of theirs;
+    gradients flow through both.
+    """
+    lengths = [s.prefix for s in batch]
+    continuations = [s.tokens[s.prefix :] for s in batch]
+    if not max(lengths):
+        # Padding is on the right, where a causal model cannot see it: no mask is needed.
+        tokens = _padded(continuations)
+        select = _places(batch, range(0, tokens.numel(), tokens.shape[1]), base)
+        return {"tokens": tokens.to(base.device), "select": select}
+    heads = {s.head: s.tokens[: s.prefix] for s in batch}
+    prompts = _padded(list(heads.values()))
+    cache = base.empty_cache()
+    base.logits(prompts.to(base.device), torch.zeros(0, dtype=torch.int64, device=base.device), cache=cache)
+    index = {head: i for i, head in enumerate(heads)}
+    layout = lay_out(continuations, [index[s.head] for s in batch], list(map(len, heads.values())))
+    rows = layout.prompts.to(base.device)
+    past = []
+    for layer in cache:
+        keys, values = (part.index_select(0, rows) for part in layer.filled())
+        past.append(_PastLayer.of(keys, values, layer.length))
+    return {
+        "tokens": layout.tokens.to(base.device),
+        "select": _places(batch, layout.starts, base),
+        "positions": layout.positions.to(base.device),
+        "mask": layout.mask.to(base.device),
+        "cache": past,
+    }
+
+
+def _places(batch: Sequence[PassSequence], starts: Iterable[int], base: BaseModel) -> Tensor:
+    """int64 (N,): the needed positions of sequences whose continuations begin at these flat places."""
+    places = [start + s.needed - s.prefix for s, start in zip(batch, starts, strict=True)]
+    return torch.from_numpy(np.concatenate(places)).to(base.device)
+
+
+class _PastLayer(SlotLayer):
+    """Keys and values that are read and not extended, so that gradients can flow back into them."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
+        keys, values = self.filled()
+        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
+
+
+def _padded(rows: list[np.ndarray]) -> Tensor:
+    """int64 (rows, longest), padded on the right."""
+    tokens = np.zeros((len(rows), max(map(len, rows))), np.int64)
+    for row, values in zip(tokens, rows, strict=True):
+        row[: len(values)] = values
+    return torch.from_numpy(tokens)
