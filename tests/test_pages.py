@@ -1,0 +1,104 @@
+"""What README and tutorials show runs as it stands there."""
+
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import chz
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from scisci_gym.cli import COMMANDS, ENGINE_COMMANDS, app
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "tutorials").glob("*.md"))]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The blocks of code in a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[list[str]]:
+    """The `scisci-gym` commands in a page's blocks, as words."""
+    lines = [line for block in blocks(page, "bash") for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("scisci-gym ")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_exists_with_its_options(page: str) -> None:
+    """Words are parsed as they are when the command runs, and `name=value` is an option of the recipe."""
+    for words in commands(page):
+        if words == ["--help"]:
+            continue
+        known = ENGINE_COMMANDS if words[0] == "engine" else COMMANDS
+        words = words[1:] if words[0] == "engine" else words
+        command = known[words[0]].load(words[0])
+        if hasattr(command, "commands"):
+            command, words = command.commands[words[1]], words[1:]
+        context: Any = command.make_context(words[0], words[1:])
+        if words[0] == "train":
+            config = import_module(f"scisci_gym.recipes.{words[1]}").CLIConfig
+            given = {word.split("=")[0] for word in context.args if "=" in word}
+            assert given <= set(chz.chz_fields(config)), words
+
+
+def run(page: str, numbers: slice, folder: Path, **names: Any) -> dict[str, Any]:
+    """The names that are there after the page's Python blocks have run in `folder`."""
+    for block in blocks(page, "python")[numbers]:
+        exec(compile(block, f"{page} in {folder}", "exec"), names)
+    return names
+
+
+def test_an_episode_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    from scisci_gym.engine.tiny.chat_tokenizer import train_tokenizer
+
+    train_tokenizer(["a river"], 300).save_pretrained(str(tmp_path / "runs" / "demo" / "model"))
+    monkeypatch.chdir(tmp_path)
+    run("README.md", slice(0, 2), tmp_path)
+    printed = capsys.readouterr().out
+    assert (
+        'I would say consolidating: it says "It extends a known result to ice.", and extends, known points' in printed
+    )
+    assert printed.splitlines()[-2:] == ["1.5 1.0 0.3 0.2", "1.2"]
+
+
+def test_the_scientometricians_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "docs/tutorials/scientometrician.md"
+    monkeypatch.chdir(tmp_path)
+    names = run(page, slice(0, 1), tmp_path)
+    for words in commands(page):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+    names = run(page, slice(1, None), tmp_path, **names)
+    labels, papers = names["labels"], names["papers"]
+    assert labels.id.tolist() == papers.id.tolist()
+    pd.testing.assert_series_equal(labels.cd, papers.cd)
+    pd.testing.assert_series_equal(labels.z10, papers.z10)
+    assert 100 < labels.eligible.sum() < len(labels)
+    shown = re.findall(r"`([\w]+)`", (ROOT / page).read_text().split("| column |")[1].split("\n\n")[0])
+    assert set(shown) - set(labels.columns) == {"coverage", "reference_count"}
+
+
+@pytest.mark.slow
+def test_the_researchers_loop_trains(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """Two of its updates; the toy model writes no answer, so the mean reward is the floor."""
+    from scisci_gym.datasets.store import save_dataset
+    from scisci_gym.envs.kit.samples import sample_papers
+
+    papers = sample_papers()
+    save_dataset(tmp_path / "runs" / "data", {"train": papers, "validation": papers, "test": papers})
+    (tmp_path / "runs" / "model").symlink_to(tiny_model)
+    monkeypatch.chdir(tmp_path)
+    [loop] = blocks("docs/tutorials/rl-researcher.md", "python")
+    assert len([line for line in loop.splitlines() if line.strip()]) <= 40
+    assert "UPDATES = 20" in loop
+    exec(compile(loop.replace("UPDATES = 20", "UPDATES = 2"), "loop.py", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out.splitlines() == [f"update {n}: mean reward -1.000" for n in (0, 1)]
+    assert list((tmp_path / "runs" / "checkpoints").iterdir())
