@@ -34,14 +34,14 @@ def read_table(path: str | Path) -> pa.Table:
     only where nothing stands ("NA" is a text).
     """
     name = str(path)
-    if name.endswith((".csv", ".csv.gz")):
-        types = dict.fromkeys(("id", "year", "citing", "cited", "venue", "field"), pa.string())
-        options = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
-        return csv.read_csv(name, convert_options=options)
+    types = dict.fromkeys(("id", "year", "citing", "cited", "venue", "field"), pa.string())
+    options = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
+    as_csv = name.endswith((".csv", ".csv.gz"))
     try:
-        return pq.read_table(name)
+        return csv.read_csv(name, convert_options=options) if as_csv else pq.read_table(name)
     except pa.ArrowInvalid as error:
-        raise BadInput(f"{name} is not named .csv or .csv.gz and is no parquet file: {error}") from error
+        wrong = "cannot be read as csv" if as_csv else "is not named .csv or .csv.gz and is no parquet file"
+        raise BadInput(f"{name} {wrong}: {error}") from error
 
 
 def graph_of_files(papers: str | Path, citations: str | Path, *, skip_bad: bool = False) -> GraphOfFiles:

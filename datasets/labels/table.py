@@ -27,6 +27,8 @@ from .ray import ray_atypicality, ray_disruption_counts
 
 FILLERS = {"venue": -1, "field": "", "excluded": False, "reference_count": 0}
 """Columns of a table of papers that labels are made from, and what counts where a value is missing."""
+TYPES = {"excluded": pa.bool_(), "reference_count": pa.int64()}
+"""What a csv file may hold as numbers or texts."""
 
 
 def label_table(
@@ -200,8 +202,11 @@ def _columns_of_papers(papers: str | Path | pa.Table, graph: CitationGraph) -> d
             column = column.dictionary_decode()
         if name == "venue" and not pa.types.is_integer(column.type):
             column = column.dictionary_encode().indices
-        if name == "excluded":
-            column = column.cast(pa.bool_())
+        if name in TYPES:
+            try:
+                column = column.cast(TYPES[name])
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"column {name!r} of {path}: {error}") from error
         if not (name == "field" and pa.types.is_integer(column.type)):
             column = column.fill_null(FILLERS[name])
         columns[name] = column.to_numpy(zero_copy_only=False)

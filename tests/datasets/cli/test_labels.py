@@ -152,3 +152,9 @@ def test_bad_rows_are_named_or_left_out(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "left out 1 rows: year is no year\nleft out 1 rows: cited is no id of the papers\n" in done.output
     assert [row["id"] for row in rows(tmp_path / "labels.csv")] == ["a", "c"]
+    (tmp_path / "p.csv").write_text("id,year,excluded,reference_count\na,1990,1,many\nc,1995,0,2\n")
+    done = CliRunner().invoke(app, [*arguments, "--skip-bad"])
+    assert (done.exit_code, "column 'reference_count' of the table of papers: Failed to parse" in done.output) == (
+        2,
+        True,
+    )

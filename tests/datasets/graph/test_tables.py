@@ -5,7 +5,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from scisci_gym.datasets.errors import BadInput
@@ -126,4 +125,6 @@ def test_a_file_that_is_no_table(tmp_path) -> None:
     (tmp_path / "papers.xlsx").write_text("no table")
     with pytest.raises(BadInput, match=r"papers.xlsx is not named .csv or .csv.gz and is no parquet file"):
         graph_of_files(tmp_path / "papers.xlsx", tmp_path / "citations.csv")
-    assert issubclass(pa.ArrowInvalid, ValueError)
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(BadInput, match=r"empty.csv cannot be read as csv"):
+        graph_of_files(tmp_path / "empty.csv", tmp_path / "citations.csv")
