@@ -54,7 +54,8 @@ def _substeps(config: Any, value: int | None) -> int:
     parts = config.max_steps_off_policy is not None or config.num_minibatches is not None
     if value is not None or parts or tiny_notes(config.model_name) is None:
         return 1 if value is None else value
-    return math.gcd(2, config.groups_per_batch)
+    groups = config.groups_per_batch
+    return groups // 8 if groups >= 16 and groups % 8 == 0 else math.gcd(2, groups)
 
 
 def _one_label(config: Any) -> bool:
@@ -132,8 +133,8 @@ class CLIConfig(RecipeConfig):
     num_substeps: int = chz.field(
         default=None,
         munger=_substeps,
-        doc="Optimizer steps on each batch; default: 1, and 2 for a tiny model, whose sampling costs more than its "
-        "training.",
+        doc="Optimizer steps on each batch; default: 1, and one for eight prompts for a tiny model, whose sampling "
+        "costs more than its training.",
     )
     kl_penalty_coef: float = chz.field(
         default=None,

@@ -45,7 +45,7 @@ def test_probabilities_of_a_rare_label_take_twice_as_many_prompts(model: Path, d
     wanted = {"hit-paper-forecast-v0": 32, "hit-paper-forecast-v1": 32, "novelty-forecast-v1": 16, "novelty-v0": 16}
     for env_id, prompts in wanted.items():
         cfg = CLIConfig(dataset=str(dataset), log_path="run", model_name=str(model), env=env_id)
-        assert cfg.groups_per_batch == prompts, env_id
+        assert (cfg.groups_per_batch, cfg.num_substeps) == (prompts, prompts // 8), env_id
     assert config(model, env="hit-paper-forecast-v1").groups_per_batch == 16, "no dataset, no rare label"
 
 
