@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from ..datasets.paper import Paper
@@ -43,6 +44,9 @@ class AdversarialEnv(TwoTurnEnv):
     partial : bool
         R_correctness is the mean over the questions that an answer holds, +1 for a right one and -1 for a wrong one:
         in [-1, 1], and 0 if one of two is right. It changes nothing where there is one question.
+    argue_all : bool
+        B argues about every question that an answer holds, and not about one of them. It changes nothing where there is
+        one question.
     prompt : "full" | "short"
         ``short`` shows title, abstract and the labels only, for models of a few million parameters.
     references : bool
@@ -59,6 +63,7 @@ class AdversarialEnv(TwoTurnEnv):
         judge: ReasonsJudge | str | None = None,
         reasons: Reasons | str | None = None,
         partial: bool = False,
+        argue_all: bool = False,
         prompt: str = "full",
         references: bool = False,
     ):
@@ -67,7 +72,7 @@ class AdversarialEnv(TwoTurnEnv):
         )
         if not 0.0 <= control_rate <= 1.0:
             raise ValueError(f"control_rate must be in [0, 1], got {control_rate!r}")
-        self.control_rate, self.seed = control_rate, seed
+        self.control_rate, self.seed, self.argue_all = control_rate, seed, argue_all
         self.judge = None if judge is None else JUDGES.resolve(judge)
         self.challenger = CHALLENGERS.resolve("scripted" if challenger is None else challenger)
         self.challenger.prepare(self.question_env)
@@ -94,6 +99,14 @@ class AdversarialEnv(TwoTurnEnv):
             if other != parts[place]
         ]
 
+    @classmethod
+    def alternatives_to_all(cls, label: str) -> list[tuple[str, ...]]:
+        """What B may argue for with `argue_all`, each equally likely: another answer to each of the questions."""
+        parts = cls.question_env.split_label(label)
+        questions = cls.label_parts or (cls.labels,)
+        others = ([other for other in answers if other != part] for answers, part in zip(questions, parts, strict=True))
+        return list(product(*others))
+
     async def challenge(self, answer: str, label: str) -> Challenge:
         """The control, or an argument for an answer that the agent did not give, as the seed draws it."""
         # A digest and not `random`: ten times faster to seed, and the same on every machine.
@@ -101,13 +114,24 @@ class AdversarialEnv(TwoTurnEnv):
         draw = int.from_bytes(digest, "big")
         if (draw >> 1) / 2**63 < self.control_rate:
             return Challenge()
-        others = self.alternatives(label)
-        argued, followed = others[draw % len(others)]
-        answers = next(answers for answers in self.label_parts or (self.labels,) if argued in answers)
-        named = next(part for part in self.question_env.split_label(label) if part in answers)
-        case = Case(*self._shown, self.paper_shown(), answer, argued, answers, named, self.question_env)
-        argument = await argument_of(self.challenger, case)
-        return Challenge(failed=True) if argument is None else Challenge(argument, followed, argued, failed=False)
+        questions, parts = self.label_parts or (self.labels,), self.question_env.split_label(label)
+        if self.argue_all:
+            everything = self.alternatives_to_all(label)
+            argued = everything[draw % len(everything)]
+            followed = ", ".join(argued)
+        else:
+            others = self.alternatives(label)
+            one, followed = others[draw % len(others)]
+            argued = (one,)
+        arguments = []
+        for part in argued:
+            answers, named = next(pair for pair in zip(questions, parts, strict=True) if part in pair[0])
+            case = Case(*self._shown, self.paper_shown(), answer, part, answers, named, self.question_env)
+            argument = await argument_of(self.challenger, case)
+            if argument is None:
+                return Challenge(failed=True)
+            arguments.append(argument)
+        return Challenge("\n".join(arguments), followed, argued[0] if len(argued) == 1 else None, failed=False)
 
     async def judged_share(self, text: str) -> tuple[float, dict[str, float]]:
         """The share of the credit that the judge leaves: 1 if there is no judge, 0 if it fails."""

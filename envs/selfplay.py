@@ -125,7 +125,7 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
         Shared with the other side; None for the scripted challenger.
     patience : float
         Seconds that one side waits for the other before it plays on alone.
-    challenger, control_rate, seed, judge, reasons, partial, prompt, references
+    challenger, control_rate, seed, judge, reasons, partial, argue_all, prompt, references
         As for ``disruption-adversarial-v0``.
     """
 

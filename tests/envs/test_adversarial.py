@@ -271,6 +271,18 @@ class TestBothLabels:
             ("neutral, balanced", "wrong"),
         }
 
+    def test_arguments_about_all_questions_change_the_whole_answer(self):
+        seen = set()
+        for seed in range(60):
+            first, last = play_impact("neutral, novel", "neutral, novel", seed=seed, control_rate=0.0, argue_all=True)
+            said = str(first.next_messages[-1]["content"])
+            label = str(last.logs["challenge_label"])
+            assert all(f"I would say {part}" in said for part in label.split(", "))
+            seen.add((label, last.logs["challenge"]))
+        # The paper is disruptive and novel; B argues against novel each time, so no challenge is all right.
+        others = ("disruptive", "consolidating"), ("conventional", "balanced")
+        assert seen == {(f"{one}, {two}", "wrong") for one in others[0] for two in others[1]}
+
     def test_the_format_of_the_answer_is_asked_for_again(self):
         text = play_impact("neutral, novel", "neutral, novel")[0].next_messages[-1]["content"]
         assert "<answer>DISRUPTION, NOVELTY</answer>" in text

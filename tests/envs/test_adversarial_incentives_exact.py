@@ -16,11 +16,12 @@ from scisci_gym.envs.adversarial import AdversarialDisruptionEnv, AdversarialEnv
 from scisci_gym.envs.opponents.challengers import strength
 from scisci_gym.rewards import adaptation, correctness
 
-ENVS = [AdversarialDisruptionEnv, AdversarialImpactEnv]
 CONTROL_RATE = 0.25
 HUNCH, READER = 0.6, 0.8
-CHALLENGE = tuple[str, str] | None
-"""What is argued for and how strongly; None in the control."""
+GAMES = [(AdversarialDisruptionEnv, False), (AdversarialImpactEnv, False), (AdversarialImpactEnv, True)]
+"""Environments, and whether B argues about all questions."""
+CHALLENGE = tuple[tuple[str, str], ...]
+"""What is argued for and how strongly, for one question or for all; empty in the control."""
 
 
 def likelihood(env: type[AdversarialEnv], said: str, truth: str, right: float) -> float:
@@ -45,30 +46,39 @@ def reward(env: type[AdversarialEnv], first: str, final: str, truth: str, partia
     return right + adaptation(first, final, truth)
 
 
-def challenges(env: type[AdversarialEnv], first: str, style: str, rival: str | None) -> list[tuple[float, CHALLENGE]]:
+def challenges(
+    env: type[AdversarialEnv], first: str, style: str, rival: str | None, argue_all: bool
+) -> list[tuple[float, CHALLENGE]]:
     """The challenges to a first answer with their probabilities, when the reader's hunch is `style`.
 
     The strength of a case is measured against the `rival`: the answer that was ``named``, as the reader does it, or the
     ``rest`` of the answers; None for cases without a strength.
     """
-    others = env.alternatives(first)
-    found: list[tuple[float, CHALLENGE]] = [(CONTROL_RATE, None)]
-    for argued, _ in others:
+
+    def case(argued: str) -> tuple[str, str]:
         place = next(place for place, answers in enumerate(questions(env)) if argued in answers)
         believed = dict.fromkeys(questions(env)[place], (1 - READER) / 2) | {split(env, style)[place]: READER}
         against = {"named": believed[split(env, first)[place]], "rest": 1 - believed[argued], None: 1.0}[rival]
-        word = strength(math.log(believed[argued] / against)) if rival else ""
-        found.append(((1 - CONTROL_RATE) / len(others), (argued, word)))
-    return found
+        return argued, strength(math.log(believed[argued] / against)) if rival else ""
+
+    ways = env.alternatives_to_all(first) if argue_all else [(argued,) for argued, _ in env.alternatives(first)]
+    found: list[tuple[float, CHALLENGE]] = [(CONTROL_RATE, ())]
+    return found + [((1 - CONTROL_RATE) / len(ways), tuple(map(case, argued))) for argued in ways]
 
 
 def best_value(
-    env, first: str, weight: dict[str, float], *, rival: str | None = "named", partial: bool = False
+    env,
+    first: str,
+    weight: dict[str, float],
+    *,
+    rival: str | None = "named",
+    partial: bool = False,
+    argue_all: bool = False,
 ) -> float:
     """Expected reward of a first answer that is followed by the best revision there is; truths have these weights."""
     chances: dict[CHALLENGE, dict[str, float]] = {}
     for truth, style in product(env.labels, env.labels):
-        for chance, challenge in challenges(env, first, style, rival):
+        for chance, challenge in challenges(env, first, style, rival, argue_all):
             seen = chances.setdefault(challenge, dict.fromkeys(env.labels, 0.0))
             seen[truth] += weight[truth] * likelihood(env, style, truth, READER) * chance
     return sum(
@@ -83,13 +93,13 @@ def after_a_hunch(env: type[AdversarialEnv], hunch: str, right: float = HUNCH) -
     return {truth: likelihood(env, hunch, truth, right) for truth in env.labels}
 
 
-@pytest.mark.parametrize("env", ENVS)
+@pytest.mark.parametrize(("env", "argue_all"), GAMES)
 @pytest.mark.parametrize("partial", [False, True])
 @pytest.mark.parametrize("right", [0.4, HUNCH, 0.8])
-def test_no_first_answer_pays_more_than_the_honest_one(env, partial, right):
+def test_no_first_answer_pays_more_than_the_honest_one(env, argue_all, partial, right):
     hunch = env.labels[0]
     weight = after_a_hunch(env, hunch, right)
-    values = {first: best_value(env, first, weight, partial=partial) for first in env.labels}
+    values = {first: best_value(env, first, weight, partial=partial, argue_all=argue_all) for first in env.labels}
     assert values[hunch] > max(value for first, value in values.items() if first != hunch) + 0.005, values
 
 
@@ -113,33 +123,34 @@ def test_it_would_gain_if_the_strength_were_not_measured_against_the_named_answe
     assert gain_of_probing(AdversarialDisruptionEnv, belief, "rest") > 0.15
 
 
-@pytest.mark.parametrize("env", ENVS)
-def test_without_evidence_no_policy_gains_by_the_label_that_is_argued_for(env):
+@pytest.mark.parametrize(("env", "argue_all"), GAMES)
+def test_without_evidence_no_policy_gains_by_the_label_that_is_argued_for(env, argue_all):
     """The best of all policies of a blind agent names one label and holds it; obeying and inverting are among them."""
     even = dict.fromkeys(env.labels, 1 / len(env.labels))
     uneven = dict(zip(env.labels, (weight / 45 for weight in range(9, 0, -1)), strict=False))
     for prior in (even, {label: weight / sum(uneven.values()) for label, weight in uneven.items()}):
-        values = [best_value(env, first, prior, rival=None) for first in env.labels]
+        values = [best_value(env, first, prior, rival=None, argue_all=argue_all) for first in env.labels]
         assert max(values) == pytest.approx(2.2 * max(prior.values()) - 1)
 
 
-def value_of(env: type[AdversarialEnv], revise) -> float:
-    """Expected reward of an honest first answer and a fixed way to revise."""
+def value_of(env: type[AdversarialEnv], argue_all: bool, flips) -> float:
+    """Expected reward of an honest first answer and a fixed rule by which arguments an answer is flipped."""
     hunch, total = env.labels[0], 0.0
     weight = after_a_hunch(env, hunch)
-    followed = dict(env.alternatives(hunch))
     for truth, style in product(env.labels, env.labels):
-        for chance, challenge in challenges(env, hunch, style, "named"):
-            final = hunch if challenge is None else revise(hunch, followed[challenge[0]], challenge[1])
+        for chance, challenge in challenges(env, hunch, style, "named", argue_all):
+            flipped = [argued for argued, word in challenge if flips(word)]
+            final = ", ".join(
+                next((argued for argued in flipped if argued in answers), said)
+                for answers, said in zip(questions(env), split(env, hunch), strict=True)
+            )
             chance *= weight[truth] * likelihood(env, style, truth, READER)
             total += chance * reward(env, hunch, final, truth, partial=False)
     return total
 
 
-def test_flipping_by_strength_beats_stubbornness_and_obedience():
-    def by_strength(first: str, argued: str, word: str) -> str:
-        return argued if word == "strong" else first
-
-    listening = value_of(AdversarialDisruptionEnv, by_strength)
-    assert listening > value_of(AdversarialDisruptionEnv, lambda first, argued, word: first) + 0.1
-    assert listening > value_of(AdversarialDisruptionEnv, lambda first, argued, word: argued) + 0.1
+@pytest.mark.parametrize(("env", "argue_all"), [(AdversarialDisruptionEnv, False), (AdversarialImpactEnv, True)])
+def test_flipping_by_strength_beats_stubbornness_and_obedience(env, argue_all):
+    listening = value_of(env, argue_all, lambda word: word == "strong")
+    assert listening > value_of(env, argue_all, lambda word: False) + 0.1
+    assert listening > value_of(env, argue_all, lambda word: True) + 0.1
