@@ -2,10 +2,10 @@
 
     python benchmarks/reasons_rl.py DATASET
 
-The policy is no language model, since a tiny one does not learn to copy: it has a weight for each word of a paper, by
+The policy is no language model, since a tiny one did not learn to copy: it has a weight for each word of a paper, by
 which it chooses a label, and for each label a weight for each word and each place, by which it chooses passages of five
 words to quote, none to three that do not overlap. All weights begin at 0, so it starts with answers and quotes at
-random. RL is that of the recipe: 16 papers a step, groups of 8, advantages less the mean of the group, Adam. The
+random. RL follows the recipe's rule: 16 papers a step, groups of 8, rewards less the mean of the group, Adam. The
 reward is that of an answer that is held: 1.2 and R_reasoning if it is right, -1 if not.
 """
 
