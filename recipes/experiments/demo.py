@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from ..kit.config import TINY_REPORT
 from ..kit.engines import engine_kind
 from ..kit.tiny_model import init_tiny_model
 from .assessment import Assessment, assess_arms
-from .demo_challenge import ChallengedPolicy, challenge_policies
+from .demo_challenge import ChallengedPolicy, challenge_policies, model_made_meanwhile
 from .plan import FORMAT, Arm, OneSeedPlan, tiny_rl, tiny_sft
 from .runner import Runner, is_resumed
 
@@ -206,7 +206,9 @@ class Demo:
         with self._stage("data", "dataset built"):
             card = self._dataset(resumed)
         write_json_atomically(self.out / "demo.json", asdict(settings))
-        with self._stage("model", "tiny model pre-trained on unlabelled prompts"):
+        made_for = (self.out, settings.seed, settings.pretraining_steps)
+        other = model_made_meanwhile(*made_for) if self.challenge else nullcontext()
+        with self._stage("model", f"tiny model{'s' * self.challenge} pre-trained on unlabelled prompts"), other:
             model = self._tiny_model()
         with Runner(self.console, self.engine, announce=False) as runner:
             with self._stage("SFT", "supervised fine-tuning: on the answer format alone, and on the labels"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import multiprocessing
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +17,7 @@ from rich.console import Console
 
 from ...envs.adversarial import AdversarialDisruptionEnv
 from ...evaluation.records import plain
+from ..kit.config import tiny_notes
 from ..kit.tiny_model import ensure_tiny_model
 from .assessment import CHALLENGER, assess_arms
 from .plan import TINY, Arm, OneSeedPlan
@@ -75,6 +79,25 @@ def challenge_plan(out: Path, seed: int, steps: int, options: Mapping[str, Any])
     )
 
 
+def make_model(out: Path, seed: int, steps: int | None = None) -> None:
+    """Make the tiny model of the second act, unless it is there; `steps` are those of a round of pre-training."""
+    options = {"options": ENV_OPTIONS, "env_id": AdversarialDisruptionEnv.env_id, "seed": seed, "progress": False}
+    ensure_tiny_model(out / MODEL, out / "data", **options, steps=steps or PRETRAINING_STEPS)
+
+
+@contextmanager
+def model_made_meanwhile(out: Path, seed: int, steps: int | None = None) -> Iterator[None]:
+    """`make_model` in another process while the block runs: pre-training keeps one core busy, and most machines have
+    two. An error of it is raised when the block has ended."""
+    if tiny_notes(str(out / MODEL)) is not None:
+        yield
+        return
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        made = pool.submit(make_model, out, seed, steps)
+        yield
+        made.result()
+
+
 def challenge_policies(
     out: Path,
     seed: int,
@@ -89,16 +112,7 @@ def challenge_policies(
     """
     pretraining, training = steps
     plan = challenge_plan(out, seed, min(training or RL_STEPS, RL_STEPS), options)
-    model, data = Path(plan.model_name), Path(plan.dataset)
-    ensure_tiny_model(
-        model,
-        data,
-        options=ENV_OPTIONS,
-        env_id=plan.env,
-        seed=seed,
-        progress=console.is_terminal,
-        steps=pretraining or PRETRAINING_STEPS,
-    )
+    make_model(out, seed, pretraining)
     arm = plan.arm(AFTER)
     assert arm.recipe is not None
     runner.train(arm.recipe, plan.config(out, arm, seed), "RL under challenge")
