@@ -214,12 +214,11 @@ def check(
         if any(codes):
             raise typer.Exit(1)
         return
-    from ..experiments.learnable import MORE_PAPERS, PAPERS, LearnableSettings, certify
+    from ..experiments.learnable import certify, settings_for
 
     def act() -> None:
         console = Console(highlight=False)
-        chosen = MORE_PAPERS.get(env_id, PAPERS) if papers is None else papers
-        settings = LearnableSettings(_seeds(seeds), chosen)
+        settings = settings_for(env_id, _seeds(seeds), papers)
         certificate = certify(spec(env_id).env_id, out, settings, console, engine)
         for found in certificate["checks"]:
             mark = {"pass": "[green]✓[/green]", "fail": "[red]✗[/red]"}.get(found["status"], "-")

@@ -184,3 +184,10 @@ def test_a_tiny_policy_learns_disruption(tmp_path: Path) -> None:
     settings = learnable.LearnableSettings(seeds=(11,))
     certificate = learnable.certify("disruption-v0", tmp_path, settings, learnable.Console(quiet=True))
     assert certificate["verdict"] == "pass", certificate["checks"]
+
+
+def test_settings_suit_the_environment_and_what_is_given_wins():
+    assert learnable.settings_for("novelty-v0", (1,)) == learnable.LearnableSettings((1,))
+    assert learnable.settings_for("hit-paper-forecast-v1", (1,)).papers == 12_000
+    assert learnable.settings_for("hit-paper-forecast-v1", (1,), papers=3000).papers == 3000
+    assert set(learnable.SUITED) <= {env_class.env_id for env_class in registry.specs()}
