@@ -21,7 +21,9 @@ FORMATS = ("", ".parquet", ".pq", ".csv", ".jsonl")
 def require_label_file(path: Path) -> None:
     """Raise `BadInput` for a name of no known format, or where a file stands that `write_labels` did not write."""
     if path.suffix not in FORMATS:
-        raise BadInput(f"--out {path} ends in {path.suffix}; labels are written as .parquet, .csv or .jsonl")
+        raise BadInput(
+            f"--out {path} ends in {path.suffix}; labels are written as .parquet, .csv or .jsonl: choose another name"
+        )
     if not path.exists():
         return
     if path.suffix in (".csv", ".jsonl") and path.is_file():
