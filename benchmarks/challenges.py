@@ -65,11 +65,9 @@ def expected(env: AdversarialEnv, dataset: str, believed: Answer, revise: str) -
     firsts = wrong_first(questions, believed) if revise == PROBES else [believed]
     for named in firsts:
         label = ", ".join(named)
-        ways = [(argued,) for argued, _ in env.alternatives(label)]
-        if env.argue_all:
-            ways = env.alternatives_to_all(label)
+        ways = env.ways_to_argue(label, env.argue_all)
         finals = [(env.control_rate, believed)]
-        for way in ways:
+        for way, _ in ways:
             cases = {}
             for argued in way:
                 place = next(place for place, answers in enumerate(questions) if argued in answers)

@@ -86,26 +86,22 @@ class AdversarialEnv(TwoTurnEnv):
         REASONS.resolve(options.get("reasons") or "quotes").prepare(cls.question_env)
 
     @classmethod
-    def alternatives(cls, label: str) -> list[tuple[str, str]]:
-        """What B may argue for after an answer, each equally likely.
+    def ways_to_argue(cls, label: str, argue_all: bool = False) -> list[tuple[tuple[str, ...], str]]:
+        """What B may argue for after an answer, each way equally likely.
 
-        Another answer to one of the questions, and the label that it makes of the agent's.
+        Another answer to one of the questions or, with `argue_all`, to each of them; and the label that following makes
+        of the agent's.
         """
         parts = cls.question_env.split_label(label)
+        questions = zip(cls.label_parts or (cls.labels,), parts, strict=True)
+        others = [[answer for answer in answers if answer != part] for answers, part in questions]
+        if argue_all:
+            return [(argued, ", ".join(argued)) for argued in product(*others)]
         return [
-            (other, ", ".join((*parts[:place], other, *parts[place + 1 :])))
-            for place, answers in enumerate(cls.label_parts or (cls.labels,))
+            ((other,), ", ".join((*parts[:place], other, *parts[place + 1 :])))
+            for place, answers in enumerate(others)
             for other in answers
-            if other != parts[place]
         ]
-
-    @classmethod
-    def alternatives_to_all(cls, label: str) -> list[tuple[str, ...]]:
-        """What B may argue for with `argue_all`, each equally likely: another answer to each of the questions."""
-        parts = cls.question_env.split_label(label)
-        questions = cls.label_parts or (cls.labels,)
-        others = ([other for other in answers if other != part] for answers, part in zip(questions, parts, strict=True))
-        return list(product(*others))
 
     async def challenge(self, answer: str, label: str) -> Challenge:
         """The control, or an argument for an answer that the agent did not give, as the seed draws it."""
@@ -114,15 +110,9 @@ class AdversarialEnv(TwoTurnEnv):
         draw = int.from_bytes(digest, "big")
         if (draw >> 1) / 2**63 < self.control_rate:
             return Challenge()
+        ways = self.ways_to_argue(label, self.argue_all)
+        argued, followed = ways[draw % len(ways)]
         questions, parts = self.label_parts or (self.labels,), self.question_env.split_label(label)
-        if self.argue_all:
-            everything = self.alternatives_to_all(label)
-            argued = everything[draw % len(everything)]
-            followed = ", ".join(argued)
-        else:
-            others = self.alternatives(label)
-            one, followed = others[draw % len(others)]
-            argued = (one,)
         arguments = []
         for part in argued:
             answers, named = next(pair for pair in zip(questions, parts, strict=True) if part in pair[0])

@@ -61,9 +61,9 @@ def challenges(
         against = {"named": believed[split(env, first)[place]], "rest": 1 - believed[argued], None: 1.0}[rival]
         return argued, strength(math.log(believed[argued] / against)) if rival else ""
 
-    ways = env.alternatives_to_all(first) if argue_all else [(argued,) for argued, _ in env.alternatives(first)]
+    ways = env.ways_to_argue(first, argue_all)
     found: list[tuple[float, CHALLENGE]] = [(CONTROL_RATE, ())]
-    return found + [((1 - CONTROL_RATE) / len(ways), tuple(map(case, argued))) for argued in ways]
+    return found + [((1 - CONTROL_RATE) / len(ways), tuple(map(case, argued))) for argued, _ in ways]
 
 
 def best_value(
