@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import chz
 from tinker.types import LossFnType
 from tinker_cookbook.rl import train
 
-from ..datasets.paper import Paper
-from ..datasets.store import load_papers
+from ..datasets.store import load_card, load_papers
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.cards import class_shares
 from ..envs.registry import spec
@@ -40,10 +40,11 @@ def _groups(config: Any, value: int | None) -> int:
     """32; for a tiny model 16, but 32 where the answer is probabilities and one of the labels is rare: among 16 papers
     too few would have it."""
     if value is not None or tiny_notes(config.model_name) is None:
-        return value or 32
+        return 32 if value is None else value
     env_class = spec(config.env)
-    papers = _training_papers(env_class, config.dataset) if env_class.asks_for == "probabilities" else []
-    return 32 if papers and min(class_shares(env_class, papers).values()) < RARE / len(env_class.labels) else 16
+    if env_class.asks_for != "probabilities":
+        return 16
+    return 32 if _training_facts(config).rarest < RARE / len(env_class.labels) else 16
 
 
 RARE = 0.5
@@ -82,24 +83,33 @@ def _kl_penalty(config: Any, value: float | None) -> float:
         return value or 0.0
     env_class = spec(config.env)
     if env_class.asks_for == "probabilities":
-        return round(0.1 * _reward_span(env_class, config.dataset), 3)
+        return round(0.1 * _training_facts(config).reward_span, 3)
     return 0.0 if _one_label(config) else 0.1
 
 
-def _reward_span(env_class: type[SciSciEnv], dataset: str) -> float:
-    """Best reward minus floor, with the options that follow from the training papers where there is such a dataset."""
+class _TrainingFacts(NamedTuple):
+    """What defaults follow from: the share of the rarest label, and best reward minus floor."""
+
+    rarest: float
+    reward_span: float
+
+
+def _training_facts(config: Any) -> _TrainingFacts:
+    """The facts of a run's training papers; equal shares and the environment's own range where there is no dataset."""
+    hashed = load_card(config.dataset)["content_hash"] if (Path(config.dataset) / "card.json").is_file() else None
+    return _facts_of(spec(config.env), config.dataset, hashed)
+
+
+@lru_cache(maxsize=8)
+def _facts_of(env_class: type[SciSciEnv], dataset: str, content_hash: str | None) -> _TrainingFacts:
+    """`_training_facts`, which more than one default asks for, once for each content of a dataset."""
     floor, best = env_class.reward_range
-    papers = _training_papers(env_class, dataset)
-    if papers:
-        floor, best = env_class(papers[0], **env_class.training_options(lambda: papers)).reward_range
-    return best - floor
-
-
-def _training_papers(env_class: type[SciSciEnv], dataset: str) -> list[Paper]:
-    """The training papers that have a label; none where there is no dataset."""
-    if not (Path(dataset) / "card.json").is_file():
-        return []
-    return [paper for paper in load_papers(dataset, "train") if env_class.has_label(paper)]
+    papers = load_papers(dataset, "train") if content_hash is not None else []
+    paper = next((paper for paper in papers if env_class.has_label(paper)), None)
+    if paper is None:
+        return _TrainingFacts(1 / len(env_class.labels), best - floor)
+    floor, best = env_class(paper, **env_class.training_options(lambda: papers)).reward_range
+    return _TrainingFacts(min(class_shares(env_class, papers).values()), best - floor)
 
 
 def _balance(config: Any, value: Balance | None) -> Balance:

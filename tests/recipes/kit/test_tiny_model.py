@@ -49,6 +49,11 @@ def test_probabilities_of_a_rare_label_take_twice_as_many_prompts(model: Path, d
     assert config(model, env="hit-paper-forecast-v1").groups_per_batch == 16, "no dataset, no rare label"
 
 
+def test_a_number_of_prompts_that_is_given_stays_even_if_it_is_0(model: Path) -> None:
+    assert config(model, groups_per_batch=0).groups_per_batch == 0
+    assert config("Qwen/Qwen3-8B", groups_per_batch=0).groups_per_batch == 0
+
+
 def test_options_that_are_given_stay_as_they_are(model: Path) -> None:
     given = {"learning_rate": 0.1, "max_steps": 3, "env_options": "", "balance_labels": "off", "max_tokens": 7}
     cfg = config(model, **given)
