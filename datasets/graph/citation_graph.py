@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ class CitationGraph:
     cit_indptr: np.ndarray
     cit_indices: np.ndarray
     node_ids: np.ndarray | None = None
-    report: GraphReport = GraphReport()  # noqa: RUF009  (frozen)
+    report: GraphReport = field(default_factory=GraphReport)
 
     def __post_init__(self) -> None:
         for name in ARRAYS:

@@ -54,9 +54,9 @@ def label_table(
     papers : path or pyarrow.Table, optional
         A csv or parquet file (see `read_table`) with a column ``id`` (the graph's `node_ids`; without it, rows in the
         graph's order) and any of ``venue`` (number or name, for the novelty columns), ``field`` (for tertiles,
-        percentiles and hits),
-        ``excluded`` (true for papers that cannot carry a label for what they are) and ``reference_count`` (for
-        coverage). Papers that are not in the graph are ignored. A built dataset has such a file beside its graph.
+        percentiles and hits), ``excluded`` (true for papers that cannot carry a label for what they are) and
+        ``reference_count`` (for coverage). Papers that are not in the graph are ignored. A built dataset has such a
+        file beside its graph.
     rules : LabelRules
         Window, scheme and eligibility of the labels, as in a build.
     null, samples, seed

@@ -1,8 +1,7 @@
 """`scisci-gym check --learnable`: does RL learn an environment, from a policy that knows its answers and no label?
 
-The proof is made on a synthetic corpus, on which the reward of the best reader is known. It is written as a certificate
-in the shape of environment quality reports elsewhere: checks with an id, a status, what was observed and what was asked
-for (as in OpenEnv's RFC 008), and a profile of difficulty with pass rates by task (as in NeMo Gym's QC artefacts).
+The proof is made on a synthetic corpus, on which the reward of the best reader is known. What it found is written as a
+certificate, see `certificate`.
 """
 
 from __future__ import annotations
@@ -30,21 +29,17 @@ from ...engine import run_seed
 from ...envs.kit.base import SciSciEnv
 from ...envs.registry import spec
 from ...evaluation.ask import Answer, Policy, Task, policy_answers
-from ...evaluation.reachable import Reachable, reachable, subjects_of
+from ...evaluation.reachable import reachable, subjects_of
 from ..kit.checkpoints import best_checkpoint
 from ..kit.engines import engine_kind
 from ..kit.tiny_model import ensure_tiny_model
 from ..monitoring.metrics import NO_SIGNAL, REWARD, read_metrics, sparkline, values
 from ..monitoring.record import read_run_record
 from ..rl import CLIConfig
+from .certificate import cost_check, difficulty, learned_checks, pass_rates, untrained_checks
 from .runner import Runner, is_resumed
 
 SCHEMA = "scisci-gym/certificate/1"
-TARGET = 0.9
-TARGETS = {"disruption-v0": 0.95, "novelty-v0": 0.95}
-"""The share of the gap between the start and the best reader that RL has to close; `TARGET` for all others."""
-BUDGET = 1200.0
-"""CPU seconds: ten minutes on two cores."""
 ENV_OPTIONS = {"prompt": "short"}
 
 
@@ -152,7 +147,7 @@ def certify(
             "cpu": round(earlier["cpu"] + _cpu_seconds() - cpu, 1) if counted else None,
         }
         write_json_atomically(spent, seconds)
-    checks.append(_cost(seconds["cpu"]))
+    checks.append(cost_check(seconds["cpu"]))
     records = [facts.pop("record") for facts in seeds if "record" in facts]
     record = records[0] if records else {}
     certificate = {
@@ -160,7 +155,7 @@ def certify(
         "environment": env_id,
         "verdict": "fail" if any(check["status"] == "fail" for check in checks) else "pass",
         "checks": checks,
-        "difficulty": _difficulty(seeds),
+        "difficulty": difficulty(seeds),
         "settings": asdict(settings),
         "seeds": seeds,
         "seconds": seconds,
@@ -187,7 +182,7 @@ def _prove(
     train = load_papers(data, "train")
     options = {**env_class.training_options(lambda: train), **ENV_OPTIONS}
     limits = reachable(env_class, train, load_papers(data, "test"), options, tells)
-    checks = _untrained_checks(limits)
+    checks = untrained_checks(limits)
     facts = {
         "seed": seed,
         "streams": streams,
@@ -197,7 +192,7 @@ def _prove(
     }
     if all(check["status"] == "pass" for check in checks):
         facts |= _learn(env_id, seed, data, out / env_id, settings, console, runner)
-        checks += _learned_checks(facts, TARGETS.get(env_id, TARGET))
+        checks += learned_checks(env_id, facts)
     return facts, checks
 
 
@@ -253,7 +248,7 @@ def _learn(
             "first_steps": round(1 - sum(ties[:5]) / max(1, len(ties[:5])), 4),
             "all_steps": round(1 - sum(ties) / max(1, len(ties)), 4),
         },
-        "pass_rates": _pass_rates(sampled),
+        "pass_rates": pass_rates(sampled),
         "options": {name: value for name, value in options.items() if name not in LEFT_OUT},
         "record": read_run_record(cfg.log_path),
     }
@@ -274,89 +269,6 @@ async def _ask(
     starts = [await policy_answers(task, start), await policy_answers(task, start, **sampling)]
     greedy = await policy_answers(task, policy)
     return starts, greedy, [await policy_answers(task, policy, **sampling) for _ in range(settings.attempts)]
-
-
-def _untrained_checks(limits: Reachable) -> list[dict[str, Any]]:
-    floor, best = limits.reward_range
-    worst = max(limits.degenerate.values())
-    return [
-        _check("semantic.oracle_max", limits.oracle > best - 1e-6, limits.oracle, f"{best:g}, the most there is"),
-        _check("semantic.noop_floor", limits.no_op <= floor, limits.no_op, f"{floor:g}, the least there is"),
-        _check("adversarial.degenerate_floor", worst <= floor, worst, f"{floor:g} for each text that is no answer"),
-        _check("adversarial.length", limits.padded <= 1e-9, limits.padded, "nothing for filler before an answer"),
-        _check(
-            "learnable.headroom",
-            limits.advantage >= 2,
-            limits.advantage,
-            "the best reader at least 2 standard errors above the best single answer",
-        ),
-    ]
-
-
-def _learned_checks(facts: dict[str, Any], target: float) -> list[dict[str, Any]]:
-    within_reach, best = facts["best_without_quotes"], facts["best"]
-    facts["closed"] = closed = _share_closed(facts, within_reach)
-    reader = "the best reader"
-    if best > within_reach:
-        reader += " without quotes"
-        facts["closed_with_quotes"] = _share_closed(facts, best)
-    above_chance = (facts["end"] - facts["chance"]) / (within_reach - facts["chance"])
-    facts["closed_from_chance"] = round(above_chance, 4)
-    signal = facts["groups_with_signal"]["first_steps"]
-    return [
-        _check("learnable.gap_closed", closed >= target, closed, f"at least {target:g} up to {reader}"),
-        _check(
-            "learnable.reads_the_paper",
-            above_chance >= 0.5,
-            above_chance,
-            f"at least half the way from the best single answer to {reader}",
-        ),
-        _check("learnable.signal", signal >= 0.2, signal, "rewards differ in a fifth of the groups of the first steps"),
-    ]
-
-
-def _share_closed(facts: dict[str, Any], best: float) -> float:
-    """The share of the gap between the start and `best` that RL closed; 0 where there is no gap."""
-    gap = best - facts["start"]
-    return round((facts["end"] - facts["start"]) / gap, 4) if gap > 0 else 0.0
-
-
-def _check(check_id: str, holds: bool, observed: float, expected: str) -> dict[str, Any]:
-    return {
-        "id": check_id,
-        "status": "pass" if holds else "fail",
-        "observed": round(float(observed), 4),
-        "expected": expected,
-    }
-
-
-def _cost(seconds: float | None) -> dict[str, Any]:
-    if seconds is not None:
-        return _check("cost.cpu_seconds", seconds <= BUDGET, seconds, f"at most {BUDGET:g}")
-    expected = f"at most {BUDGET:g}; an engine that is not local was not measured"
-    return {"id": "cost.cpu_seconds", "status": "not measured", "observed": None, "expected": expected}
-
-
-def _pass_rates(sampled: Sequence[Sequence[Answer]]) -> dict[str, float]:
-    """Share of the attempts at each task whose answer amounts to the right label."""
-    return {
-        attempts[0].example_id: sum(answer.predicted == answer.expected for answer in attempts) / len(attempts)
-        for attempts in zip(*sampled, strict=True)
-    }
-
-
-def _difficulty(seeds: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Share of the tasks that the policy never, sometimes and always passes; empty without training."""
-    rates = [rate for facts in seeds for rate in facts.get("pass_rates", {}).values()]
-    if not rates:
-        return {}
-    never, always = rates.count(0.0) / len(rates), rates.count(1.0) / len(rates)
-    return {
-        "tasks": len(rates),
-        "never": round(never, 4),
-        "sometimes": round(1 - never - always, 4),
-        "always": round(always, 4),
-    }
 
 
 def _mean(answers: Sequence[Answer]) -> float:
