@@ -31,18 +31,9 @@ CHUNK = 128
 class Answer:
     """A graded answer to one example.
 
-    Parameters
-    ----------
-    expected, predicted : str
-        Labels; `predicted` is "" where no label could be parsed.
-    text : str
-        The last message.
-    reward : float
-        The reward that the environment gave.
-    probabilities : tuple of float or None
-        One for each of the environment's labels, stated in the answer or measured beside it; None without any.
-    year : int
-        Of publication.
+    `predicted` is "" where no label could be parsed, `text` the last message, and `year` that of publication.
+    `probabilities`, one for each of the environment's labels, are stated in the answer or measured beside it; None
+    without any.
     """
 
     example_id: str
@@ -127,15 +118,8 @@ async def ask(
 ) -> list[Answer]:
     """Answers of a policy to a benchmark, in its order, through the cookbook's `run_benchmark`.
 
-    Parameters
-    ----------
-    temperature : float >= 0
-        0 for greedy answers.
-    max_examples : int or None
-        Spread evenly over the split; None for all.
-    save_dir : path or None
-        Folder in which the runner keeps its trajectories; examples that are answered there are not asked again.
-
+    At temperature 0 answers are greedy. `max_examples` are spread evenly over the split; None for all. The runner keeps
+    its trajectories in the folder `save_dir`; examples that are answered there are not asked again.
     Raises
     ------
     RuntimeError

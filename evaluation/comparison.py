@@ -102,17 +102,10 @@ def compare(
 class ArmDifference:
     """First arm minus second, in macro-F1, on the same papers.
 
-    Parameters
-    ----------
-    first, second : str
-        Names of the arms.
-    difference : Score
-        Of the means over seeds, with the interval over seeds and papers of `seed_interval`.
-    by_seed : tuple of float
-        Difference for every seed. Where one arm has no seeds (the base model, a baseline) it is the same each time.
-        One value: the interval is over papers alone, and the verdict is about these two policies, not about their arms.
-    mcnemar_p : tuple of float
-        Exact McNemar p for every seed.
+    `difference` is that of the means over seeds, with the interval over seeds and papers of `seed_interval`. `by_seed`
+    has the difference, and `mcnemar_p` the exact McNemar p, for every seed. Where one arm has no seeds (the base model,
+    a baseline) it is the same each time. With one seed the interval is over papers alone, and the verdict is about
+    these two policies, not about their arms.
     """
 
     first: str
@@ -166,13 +159,7 @@ def arm_scores(
 ) -> tuple[Score, tuple[float, ...]]:
     """Macro-F1 of an arm: the mean over seeds with its interval over seeds and papers, and every seed's.
 
-    Parameters
-    ----------
-    expected : sequence of str, length N
-    predictions : sequence, one for each seed, of sequences of str, length N
-    labels : sequence of str
-    block : int
-        As in `compare`.
+    `predictions` are sequences of labels, one for each seed; `block` is as in `compare`.
     """
     truth, guesses = _positions(expected, predictions, labels)
     drawn = macro_f1_resampled(truth, guesses, len(labels), seed, block=block)

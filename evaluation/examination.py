@@ -35,16 +35,9 @@ class VariantBenchmark(SciSciBenchmark):
 class Examination:
     """A policy, a task, a split, and a folder. Answers are greedy; those found in the folder are not asked again.
 
-    Parameters
-    ----------
-    folder : Path
-        It has one folder for each variant of the questions ("arm").
-    max_examples : int or None
-        Spread evenly over the split; None for all.
-    seed : int
-        Of the bootstrap.
-    main : Path or None
-        Folder in which greedy answers to the unchanged task are kept already, if there is one.
+    The folder has a folder for each variant of the questions ("arm"); `main` is the one, if there is one, in which
+    greedy answers to the unchanged task are kept already. `max_examples` are spread evenly over the split; None for
+    all. The `seed` is that of the bootstrap.
     """
 
     task: Task

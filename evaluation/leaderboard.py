@@ -36,14 +36,8 @@ Kind = Literal["baseline", "base model", "run"]
 class Entry:
     """A baseline or a policy with its greedy answers and their outcome.
 
-    Parameters
-    ----------
-    source : dict
-        Checkpoint, model and options, with which it can be asked again.
-    sampled : Outcome or None
-        Outcome of answers at temperature 1, if there are any.
-    notes : tuple of str
-        Reservations about its scores, for the reader.
+    `source` has checkpoint, model and options, with which it can be asked again. `sampled` is the outcome of answers at
+    temperature 1, if there are any; `notes` are reservations about its scores, for the reader.
     """
 
     name: str
@@ -182,29 +176,13 @@ def versus(first: Entry, second: Entry, seed: int = 0) -> Versus:
 class LeaderboardOptions:
     """Options of an evaluation.
 
-    Parameters
-    ----------
-    dataset, out : folders to read and to write
-    envs : tuple of str
-        Environment ids; empty for all that the dataset can serve.
-    runs : tuple of Path
-        Training runs, each on the environment it was trained on.
-    model : str or None
-        Base model to ask zero-shot.
-    split : "test" | "validation" | "train"
-    max_examples : int or None
-        For every environment, spread evenly over time.
-    seed : int
-        Of sampling, of baselines that draw, and of the bootstrap.
-    embeddings : str or None
-        Sentence-transformers model of the embeddings baseline.
-    env_options, renderer_name, max_tokens
-        Of the base model, where the ones that suit it are not wanted; runs have their own.
-    label_probabilities : bool
-        Ask policies for their own probabilities of the labels.
-    sampled : bool
-        Ask policies at temperature 1 as well.
-    engine : as in `open_engine`
+    It asks about the environments `envs` (empty: all that the dataset can serve) on `max_examples` examples of the
+    split for each, spread evenly over time: training `runs`, each on the environment it was trained on; the base
+    `model`, zero-shot; and baselines, of which `embeddings` names the sentence-transformers model.
+    `label_probabilities` asks policies for their own probabilities of the labels, and `sampled` at temperature 1 as
+    well. The seed is that of sampling, of baselines that draw, and of the bootstrap. `env_options`, `renderer_name` and
+    `max_tokens` are those of the base model, where the ones that suit it are not wanted; runs have their own. `engine`
+    is as in `open_engine`.
     """
 
     dataset: str
@@ -228,14 +206,8 @@ class LeaderboardOptions:
 class Leaderboard:
     """A finished evaluation.
 
-    Parameters
-    ----------
-    skipped : dict of str to str
-        Environments that the dataset cannot serve, and why.
-    card : dict
-        Of the dataset.
-    extras : dict
-        Further layers, such as the held-out NLL and public benchmarks of `scisci-gym eval RUN`.
+    `skipped` has environments that the dataset cannot serve, and why; `card` is that of the dataset. `extras` are
+    further layers, such as the held-out NLL and public benchmarks of `scisci-gym eval RUN`.
     """
 
     options: LeaderboardOptions

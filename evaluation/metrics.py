@@ -96,10 +96,7 @@ def score(
 def label_positions(labels: Sequence[str], truth: Sequence[str], predicted: Sequence[str]) -> tuple[np.ndarray, ...]:
     """Truth and predictions as positions in `labels`; a prediction that is none of them gets the position K.
 
-    Raises
-    ------
-    ValueError
-        If the lengths differ, are 0, or a truth is not among the labels.
+    Raises what `score` raises.
     """
     if len(truth) != len(predicted) or not len(truth):
         raise ValueError(f"truth and predicted need one length above 0, got {len(truth)} and {len(predicted)}")

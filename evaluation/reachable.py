@@ -110,14 +110,8 @@ def reachable(
 ) -> Reachable:
     """Play the reader, the constants and the texts that are no answers.
 
-    Parameters
-    ----------
-    train, papers : sequence of Paper
-        What the reader learns from, and what everything is scored on.
-    options : dict
-        Of the environment.
-    tells : sequence of str
-        What the wording tells; see `SyntheticCorpus`.
+    The reader learns from `train`, and everything is scored on `papers`. `options` are those of the environment, and
+    `tells` is what the wording tells; see `SyntheticCorpus`.
     """
     examples = env_class.benchmark_examples(papers)
     table = best_answers(env_class, env_class.examples(train), options, tells)

@@ -53,16 +53,8 @@ class GradedEnv(MessageEnv):
 class SciSciBenchmark(BenchmarkBuilder):
     """The held-out papers of a dataset as a benchmark.
 
-    Parameters
-    ----------
-    env_id : str
-    name : str or None
-        In the cookbook's registry; None: its usual one there, see `benchmark_name`.
-    dataset : str or None
-        Folder that `scisci-gym build` wrote. None: the environment variable `SCISCI_GYM_DATASET`.
-    split : "test" | "validation" | "train"
-    options : dict
-        Keyword options of the environment.
+    The dataset is a folder that `scisci-gym build` wrote; None: the environment variable `SCISCI_GYM_DATASET`. `name`
+    is that in the cookbook's registry; None: `benchmark_name`. `options` are keyword options of the environment.
     """
 
     def __init__(

@@ -19,12 +19,7 @@ from .papers import examples_of, options_of
 
 class AnyText(gymnasium.Space[str]):
     """Every string. `gymnasium.spaces.Text` needs a list of the characters that occur, and abstracts may hold any.
-
-    Parameters
-    ----------
-    seed : int or None
-        Seed of `sample`, which draws a few ASCII letters.
-    """
+    `sample` draws a few ASCII letters."""
 
     def __init__(self, seed: int | np.random.Generator | None = None):
         super().__init__(shape=None, dtype=str, seed=seed)

@@ -36,12 +36,7 @@ def papers_of(dataset: str | None, split: str) -> list[Paper]:
 def examples_of(env_id: str, dataset: str | None, split: str, seed: int = 0) -> list[Example]:
     """Examples of an environment.
 
-    Raises
-    ------
-    ValueError
-        As `papers_of`, or if no paper has the label that the environment grades against.
-    FileNotFoundError
-        As `papers_of`.
+    Raises what `papers_of` raises, and `ValueError` if no paper has the label that the environment grades against.
     """
     papers, env_class = papers_of(dataset, split), spec(env_id)
     examples = env_class.examples(papers, seed)
@@ -56,10 +51,7 @@ def examples_of(env_id: str, dataset: str | None, split: str, seed: int = 0) -> 
 def options_of(env_id: str, dataset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """`options`, beside those that follow from the training papers if there is a dataset: a prior, as in training.
 
-    Raises
-    ------
-    FileNotFoundError
-        If they are needed and the folder holds no training split.
+    Raises `FileNotFoundError` if they are needed and the folder holds no training split.
     """
     folder = _folder(dataset)
     trained = spec(env_id).training_options(lambda: load_papers(folder, "train")) if folder else {}

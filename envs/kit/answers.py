@@ -81,13 +81,7 @@ def answer_text(text: str) -> str | None:
 
 
 def parse_label(text: str, labels: Sequence[str]) -> str | None:
-    """The label that a text answers with, or None if it does not answer with exactly one.
-
-    Parameters
-    ----------
-    text : str
-        Anything; never raises.
-    labels : sequence of str, lower case
+    """The one of `labels`, lower case, that a text answers with, or None if it does not answer with exactly one.
 
     Examples
     --------
@@ -118,17 +112,11 @@ def format_probabilities(probabilities: Sequence[float], labels: Sequence[str]) 
 
 
 def parse_probabilities(text: str, labels: Sequence[str]) -> tuple[float, ...] | None:
-    """One probability for every label, in the order of `labels`, or None.
+    """One probability for every label, in the order of `labels`, which are lower case; None for any other text.
 
     ``label: number`` separated by commas or line ends, every label exactly once, in any order. Numbers are decimals
     from 0 to 1 (no percentages, no exponents). Their sum, in decimal and without rounding, is from 0.98 to 1.02, both
     included; they are then divided by it.
-
-    Parameters
-    ----------
-    text : str
-        Anything; never raises.
-    labels : sequence of str, lower case
 
     Examples
     --------

@@ -18,19 +18,8 @@ LONGEST_EPISODE = 20
 
 @dataclass(frozen=True)
 class Episode:
-    """A finished episode.
-
-    Parameters
-    ----------
-    observations : list of list of Message
-        What the agent saw before each of its messages.
-    answers : list of str
-        What it wrote.
-    result : MessageStepResult
-        Of the last step.
-    reward : float
-        Sum over the steps.
-    """
+    """A finished episode: what the agent saw before each of its messages, what it wrote, the result of the last step,
+    and the sum of the rewards."""
 
     observations: list[list[Message]]
     answers: list[str]

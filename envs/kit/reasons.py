@@ -26,17 +26,9 @@ class Reasons:
         del question
 
     def credit(self, text: str, shown: Sequence[str], question: type[LabelEnv], label: str) -> float:
-        """Credit in [0, 0.3] for the reasons in a text that answers with the right label.
+        """Credit in [0, 0.3] for the reasons in `text`, which may be anything; never raises.
 
-        Parameters
-        ----------
-        text : str
-            Anything; never raises.
-        shown : sequence of str
-            Title and abstract, as they were shown.
-        question : type of LabelEnv
-        label : str
-            The right one, which the answer names.
+        `shown` are title and abstract as they were shown, `label` is the right one, which the answer names.
         """
         del question, label
         return quote_credit(text, shown)

@@ -31,18 +31,9 @@ LABEL_ENDING = "one label between answer tags and nothing after it:\n<answer>LAB
 class Grade(NamedTuple):
     """What an answer is worth.
 
-    Parameters
-    ----------
-    reward : RewardBreakdown
-    predicted : str
-        The label it amounts to; "" where nothing could be parsed, or no label stands out.
-    correct : bool
-    valid : bool
-        Whether it could be parsed.
-    details : mapping
-        More for the logs, such as the single probabilities.
-    metrics : mapping
-        More for the training metrics, averaged over the answers that could be parsed.
+    `predicted` is the label that it amounts to, "" where nothing could be parsed or no label stands out; `valid` says
+    whether it could be parsed. `details` are more for the logs, such as the single probabilities, and `metrics` more
+    for the training metrics, averaged over the answers that could be parsed.
     """
 
     reward: RewardBreakdown

@@ -81,10 +81,7 @@ class ReaderReasons(Reasons):
     the paper's outcome the reader learns nothing; the rule looks at the right label, which the grader knows as well,
     and only after the agent has named it.
 
-    Parameters
-    ----------
-    dataset : str
-        Folder of a built dataset; the reader is fitted on its training split.
+    The reader is fitted on the training split of the built dataset in the folder `dataset`.
     """
 
     dataset: str

@@ -21,14 +21,7 @@ class Order(Protocol):
 
 
 class Shuffled:
-    """All examples once an epoch, in another order every epoch.
-
-    Parameters
-    ----------
-    size : int >= 1
-        Number of examples.
-    seed : int
-    """
+    """All examples, `size` of them, once an epoch, in another order every epoch."""
 
     def __init__(self, size: int, seed: int):
         self.size, self.seed = size, seed
@@ -40,14 +33,7 @@ class Shuffled:
 
 class Balanced:
     """The labels by turns, so that any run of as many positions as there are labels holds each label once; within a
-    label, epochs as in `Shuffled`.
-
-    Parameters
-    ----------
-    labels : sequence of str, length N >= 1
-        Gold label of every example.
-    seed : int
-    """
+    label, epochs as in `Shuffled`. `labels` are the gold labels of all examples."""
 
     def __init__(self, labels: Sequence[str], seed: int):
         names = sorted(set(labels))

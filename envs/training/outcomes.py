@@ -13,15 +13,7 @@ ANSWERED = ("format_valid", "objector_format_valid")
 def outcome_metrics(trajectory: Trajectory, env: SciSciEnv, reward: float) -> Metrics:
     """Metrics of one rollout whose averages over rollouts are shares.
 
-    Parameters
-    ----------
-    trajectory : Trajectory
-        A finished one.
-    env : SciSciEnv
-        The environment it was in.
-    reward : float
-        Total reward of the rollout, with what only the end of the group showed.
-
+    `reward` is the total of the rollout, with what only the end of the group showed.
     Returns
     -------
     dict

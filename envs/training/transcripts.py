@@ -21,13 +21,7 @@ EPISODE = "scisci-gym/episode"
 class EpisodeLog:
     """One episode, for `logtree.log_formatter`. Its tokens are decoded only if the cookbook logs its group.
 
-    Parameters
-    ----------
-    renderer : Renderer
-    trajectory : Trajectory
-    env : SciSciEnv
-    reward : float
-        Total of the episode, including `group_reward`.
+    `reward` is the total of the episode, including `group_reward`.
     """
 
     renderer: Renderer

@@ -76,13 +76,7 @@ WORDINGS = len(FULL)
 def reworded(env: SciSciEnv, wording: int) -> SciSciEnv:
     """A copy of an environment that has not been played, with its question in another wording.
 
-    Parameters
-    ----------
-    env : SciSciEnv
-        Of one question and one answer.
-    wording : int in [0, WORDINGS]
-        0 is its own.
-
+    `wording` 0 is its own; there are `WORDINGS` others.
     Raises
     ------
     ValueError
@@ -126,16 +120,8 @@ def wording_consistency(
 ) -> dict[str, Any]:
     """Consistency of the answers to N questions in K wordings. Intervals resample questions, with all their wordings.
 
-    Parameters
-    ----------
-    expected : sequence of N str
-    predicted : sequence of K sequences of N str, K >= 2
-        "" where there is no answer. The environment's own wording comes first.
-    seed : int
-        Of the bootstrap.
-    block : int
-        How many neighbouring questions are resampled together, such as both orders of a pair.
-
+    `expected` are N labels, and `predicted` K >= 2 sequences of N, "" where there is no answer; the environment's own
+    wording comes first. Neighbouring questions are resampled in blocks, such as both orders of a pair.
     Returns
     -------
     dict
@@ -186,13 +172,8 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
 
     A policy that chooses by position alone has agreement 0 and accuracy 1/2.
 
-    Parameters
-    ----------
-    expected, predicted : sequences of 2 P str, "first" or "second"
-        Neighbours are one pair, in one order and in the other. A prediction that is neither is no answer.
-    seed : int
-        Of the bootstrap.
-
+    `expected` and `predicted` are 2 P labels, "first" or "second": neighbours are one pair, in one order and in the
+    other. A prediction that is neither is no answer.
     Returns
     -------
     dict

@@ -51,13 +51,8 @@ def challenged_episodes(episodes: Iterable[StoredTrajectory]) -> list[Challenged
 def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> dict[str, Any]:
     """Flip rates of a set of episodes under one challenger.
 
-    Parameters
-    ----------
-    episodes : sequence of Challenged or None
-        None: it ended before the challenge, because the first message was not an answer or was cut off.
-    seed : int
-        Of the bootstrap, which resamples episodes 2,000 times.
-
+    None stands for an episode that ended before the challenge, because the first message was not an answer or was cut
+    off. The `seed` is that of the bootstrap, which resamples episodes 2,000 times.
     Returns
     -------
     dict
@@ -138,18 +133,11 @@ async def flip_report(
 ) -> dict[str, Any]:
     """Let several challengers talk to one policy and report the flips.
 
-    Parameters
-    ----------
-    examined : Examination
-        Of any task about disruption, alone or with novelty; the adversarial environment is asked.
-    challengers : mapping of name to Challenger
-        A name stands for one challenger for good: answers are kept under it.
-    control_rate : float in [0, 1]
-        Share of episodes in which no argument is given. 1/2 measures the control as well as all arguments together.
-    draw : int
-        Seed of the control and of the labels that are argued for: the same papers get the same for every challenger,
-        as long as the first answers are the same.
-
+    `examined` is of any task about disruption, alone or with novelty; the adversarial environment is asked. The name of
+    a challenger stands for it for good: answers are kept under it. `control_rate` is the share of episodes in which no
+    argument is given; 1/2 measures the control as well as all arguments together. `draw` is the seed of the control and
+    of the labels that are argued for: the same papers get the same for every challenger, as long as the first answers
+    are the same.
     Returns
     -------
     dict, ready for JSON: settings, and ``challengers``: the result of `flips` for each.

@@ -32,14 +32,9 @@ class Anonymiser:
     - ``[ACRONYM-i]`` if it holds a digit, or two or more capitals (``QCD``, ``AdS``, ``mRNA``, ``Cas9``, ``II``);
     - ``[NAME-i]`` if it begins with a capital, has two letters or more and is not a common word.
 
-    Common words are those that a collection of texts writes in lower case, too. Equal words of a text get the same
-    number i, in order of appearance. In a text of capitals only common words are recognised. Single letters
-    (symbols such as N and x) and everything in lower case stay.
-
-    Parameters
-    ----------
-    common : frozenset of str
-        Common words, in lower case.
+    Common words are those that a collection of texts writes in lower case, too; `common` has them in lower case. Equal
+    words of a text get the same number i, in order of appearance. In a text of capitals only common words are
+    recognised. Single letters (symbols such as N and x) and everything in lower case stay.
 
     Examples
     --------

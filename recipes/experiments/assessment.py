@@ -49,15 +49,9 @@ async def ask_policy(
 ) -> PolicyAnswers:
     """Answers of a policy, whose engine is open. Answers in `folder` are not asked for again.
 
-    Parameters
-    ----------
-    sampled : bool
-        Ask at temperature 1 as well.
-    with_probabilities : bool
-        Ask for the policy's own probabilities of the labels too, where it is asked for one label; see
-        `label_probabilities`.
-    seed : int
-        With which answers at temperature 1 are drawn: those of another seed are kept apart.
+    With `sampled` it is asked at temperature 1 as well; answers that were drawn with another seed are kept apart.
+    `with_probabilities` asks for the policy's own probabilities of the labels too, where it is asked for one label; see
+    `label_probabilities`.
     """
 
     async def answers(temperature: float, kind: str) -> list[Answer]:

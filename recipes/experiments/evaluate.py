@@ -19,15 +19,7 @@ from ...engine import run_seed
 from ...envs.kit.single_turn import SingleTurnEnv
 from ...envs.registry import spec, specs
 from ...evaluation.ask import Policy, Task
-from ...evaluation.leaderboard import (
-    Kind,
-    Leaderboard,
-    LeaderboardOptions,
-    baseline_entries,
-    board,
-    entry,
-    servable,
-)
+from ...evaluation.leaderboard import Kind, Leaderboard, LeaderboardOptions, baseline_entries, board, entry, servable
 from ...evaluation.learners import Encoder
 from ..kit.checkpoints import chosen_checkpoint
 from ..kit.config import MAX_TOKENS, parse_options, renderer_name_for, suited_env_options, suited_max_tokens
@@ -84,10 +76,7 @@ class Contestant:
 def run_contestant(run: Path, dataset: str | None = None, engine: str | None = None) -> Contestant:
     """The best checkpoint of a run on validation papers (or its last), on the environment it was trained on.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the folder is not the folder of a run, or has no checkpoint.
+    Raises `FileNotFoundError` if the folder is not the folder of a run, or has no checkpoint.
     """
     record = read_run_record(run)
     config = record["config"]
@@ -135,15 +124,8 @@ def evaluate_all(
 ) -> Leaderboard:
     """Evaluate baselines and policies on every environment of `options`.
 
-    Parameters
-    ----------
-    encoder : callable, optional
-        For the embeddings baseline.
-    report : callable
-        Called with what is being done.
-    examine : coroutine function, optional
-        Called with every policy that has answered, while its engine is open; returns further results, by name.
-
+    `encoder` is for the embeddings baseline, and `report` is told what is being done. `examine` is called with every
+    policy that has answered, while its engine is open; it returns further results, by name.
     Raises
     ------
     FileNotFoundError

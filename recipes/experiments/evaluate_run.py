@@ -60,20 +60,10 @@ def evaluate_run(
     The checkpoint is the best one on validation papers, or the last one of a run without validation. Answers are stored
     below `eval/` in the run's folder: a second call asks only for what is missing.
 
-    Parameters
-    ----------
-    encoder, report : as in `evaluate_all`
-    dataset, engine : str or None
-        Another dataset, or another engine, than those of the training.
-    **shared
-        split, max_examples, seed and label_probabilities of `LeaderboardOptions`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder is not the folder of a run, or has no checkpoint.
-    ValueError
-        If the dataset has no example of the run's environment, or a probe does not suit it.
+    `encoder` and `report` are as in `evaluate_all`. `dataset` and `engine` are others than those of the training;
+    `shared` are split, max_examples, seed and label_probabilities of `LeaderboardOptions`. Raises `FileNotFoundError`
+    if the folder is not the folder of a run, or has no checkpoint, and `ValueError` if the dataset has no example of
+    the run's environment, or a probe does not suit it.
     """
     contestant = run_contestant(run, dataset, engine)
     task = contestant.task

@@ -68,14 +68,9 @@ TINY_REAL = {
 def arms_for(model_name: str, synthetic: bool) -> tuple[Arm, ...]:
     """The arms of a study, with training options that suit the model and the corpus.
 
-    Parameters
-    ----------
-    model_name : str
-        A model that the cookbook knows by name gets the cookbook's learning rates. Any other is taken for a tiny model,
-        which has to learn the answer format before RL can begin.
-    synthetic : bool
-        Whether the corpus is synthetic: its wording is a strong sign of the label. On real text the signal is weak, and
-        fast RL loses a label for good.
+    A model that the cookbook knows by name gets the cookbook's learning rates. Any other is taken for a tiny model,
+    which has to learn the answer format before RL can begin. The wording of a synthetic corpus is a strong sign of the
+    label. On real text the signal is weak, and fast RL loses a label for good.
     """
     known = is_known_model(model_name)
     options = LARGE if known else TINY_SYNTHETIC if synthetic else TINY_REAL
@@ -128,10 +123,7 @@ class StudyPlan:
     def config(self, out: Path, arm: Arm, seed: int) -> RecipeConfig:
         """Options of the recipe for the run of an arm with a seed.
 
-        Raises
-        ------
-        ValueError
-            If an option of the arm does not fit its recipe.
+        Raises `ValueError` if an option of the arm does not fit its recipe.
         """
         assert arm.recipe is not None
         options = {
@@ -166,10 +158,7 @@ class OneSeedPlan(StudyPlan):
 def chosen_arms(arms: Sequence[Arm], names: Sequence[str]) -> tuple[Arm, ...]:
     """The arms of these names, and those that they start from.
 
-    Raises
-    ------
-    ValueError
-        If there is no arm of a name.
+    Raises `ValueError` if there is no arm of a name.
     """
     by_name = {arm.name: arm for arm in arms}
     chosen: set[str] = set()
@@ -186,10 +175,7 @@ def chosen_arms(arms: Sequence[Arm], names: Sequence[str]) -> tuple[Arm, ...]:
 def with_options(arms: Sequence[Arm], arguments: Sequence[str]) -> tuple[Arm, ...]:
     """Arms with options from ``ARM.option=value`` arguments.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another form, or names an arm or an option that does not exist.
+    Raises `ValueError` if an argument has another form, or names an arm or an option that does not exist.
     """
     by_name = {arm.name: arm for arm in arms}
     for argument in arguments:

@@ -37,21 +37,11 @@ AGAINST_LINEAR = ("sft", "rl", "sft_rl", "dpo")
 class ArmRow:
     """A row of the study's table.
 
-    Parameters
-    ----------
-    greedy, sampled : Score
-        Macro-F1 of greedy answers and of answers at temperature 1: mean over seeds, with its interval over seeds and
-        papers. A baseline is not sampled.
-    by_seed : tuple of float
-        Greedy macro-F1 of every seed.
-    accuracy, mcc : float
-        Greedy, mean over seeds.
-    ece, brier_skill : float or None
-        Calibration of the labels' probabilities, mean over seeds.
-    cost : Cost or None
-        Of one run, mean over seeds, without the runs that it started from.
-    steps : tuple of int
-        Updates of the chosen checkpoints.
+    `greedy` and `sampled` are the macro-F1 of greedy answers and of answers at temperature 1: the mean over seeds, with
+    its interval over seeds and papers; a baseline is not sampled. `by_seed` has the greedy macro-F1 of every seed. The
+    other scores are greedy and means over seeds, `ece` and `brier_skill` those of the labels' probabilities. `cost` is
+    that of one run, mean over seeds, without the runs that it started from; `steps` are the updates of the chosen
+    checkpoints.
     """
 
     name: str

@@ -35,10 +35,7 @@ SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation
 def config_of(recipe: str, options: Mapping[str, Any]) -> RecipeConfig:
     """Options of a recipe; values that are text are read as the recipe's command line reads them.
 
-    Raises
-    ------
-    BadInput
-        If the recipe has no such option, one that it needs is missing, or a value cannot be read.
+    Raises `BadInput` if the recipe has no such option, one that it needs is missing, or a value cannot be read.
     """
     for name in options:
         require_option(recipe, name)
@@ -67,19 +64,9 @@ def require_option(recipe: str, option: str, argument: str | None = None) -> Non
 def is_resumed(out: Path, mark: str, settings: Mapping[str, Any], remedy: str, besides: Iterable[str] = ()) -> bool:
     """Whether a folder holds an experiment with these settings already, as its file `mark` says.
 
-    Parameters
-    ----------
-    mark : str
-        Name of the JSON file in which an experiment keeps its settings.
-    remedy : str
-        What the user can do, besides choosing another folder, if the settings differ.
-    besides : iterable of str
-        Names that may be in the folder before `mark` is.
-
-    Raises
-    ------
-    BadInput
-        If the folder holds an experiment with other settings, or other files.
+    If the settings differ, `remedy` is what the user can do besides choosing another folder. The names `besides` may be
+    in the folder before `mark` is. Raises `BadInput` if the folder holds an experiment with other settings, or other
+    files.
     """
     if not (out / mark).is_file():
         refuse_foreign(out, mark, besides)

@@ -28,12 +28,8 @@ def train_arms(plan: StudyPlan, out: Path, runner: Runner) -> None:
 def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None = None) -> StudyResult:
     """Run a study in `out`, or continue the one in it.
 
-    Raises
-    ------
-    BadInput
-        If `out` holds a study with another plan.
-    ValueError
-        If an arm's options do not fit its recipe. Nothing has been started then.
+    Raises `BadInput` if `out` holds a study with another plan, and `ValueError` if an arm's options do not fit its
+    recipe; nothing has been started then.
     """
     resumed = is_resumed(out, "plan.json", plan.to_json(), "delete the folder")
     for arm in plan.trained:

@@ -209,10 +209,7 @@ def alarms(rows: Sequence[Row]) -> list[Alarm]:
 def history(rows: Sequence[Row], points: int = 200) -> list[tuple[Alarm, int, int]]:
     """(alarm as first seen, first step, last step) of every rule that was on at any time, for reports.
 
-    Parameters
-    ----------
-    points : int
-        The number of rows at which the rules are tried, evenly spread up to the last; all rows of a shorter run.
+    The rules are tried at so many points, evenly spread over the rows up to the last; at all rows of a shorter run.
     """
     spans: dict[tuple[str, str], tuple[Alarm, int, int]] = {}
     every = max(1, -(-len(rows) // points))

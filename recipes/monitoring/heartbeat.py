@@ -48,19 +48,8 @@ def silent_for(heartbeat: dict[str, Any]) -> float:
 def is_alive(folder: str | Path, stale_after: float = STALE_AFTER) -> bool:
     """Whether a process is training in this folder, by its heartbeat.
 
-    Parameters
-    ----------
-    folder : path
-        A run's log_path.
-    stale_after : float
-        Seconds without a heartbeat after which the process counts as dead. On another machine than the one that trains,
-        leave room for clocks that differ.
-
-    Returns
-    -------
-    bool
-        False for a run that ended (see `status` in the file for how), was killed, or never started.
-
+    It is not alive if it ended (see `status` in the file for how), was killed, or never started. After `stale_after`
+    seconds without a heartbeat a process counts as dead; for one on another machine, leave room for clocks that differ.
     Examples
     --------
     >>> is_alive("no/such/run")

@@ -198,13 +198,8 @@ def tokens_per_second(row: Row) -> float | None:
 def sparkline(numbers: Sequence[float], width: int = 32) -> str:
     """A curve in one line of text: blocks of eight heights, from the lowest to the highest value.
 
-    Parameters
-    ----------
-    numbers : sequence of float
-        Where there are more than `width`, each block is the mean of its share of them. Values that are not finite are
-        left out of means; a block that has no other value is "!".
-    width : int >= 1
-
+    There are at most `width` blocks: of more numbers, each block is the mean of its share. Values that are not finite
+    are left out of means; a block that has no other value is "!".
     Examples
     --------
     >>> sparkline([0, 1, 2, 3, 4, 5, 6, 7])

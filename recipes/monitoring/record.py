@@ -26,10 +26,7 @@ RECORD = "run.json"
 def read_run_record(folder: str | Path) -> dict[str, Any]:
     """The content of `run.json` in a run's folder, with folders where they are now if the run was moved.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the folder is not the folder of a run.
+    Raises `FileNotFoundError` if the folder is not the folder of a run.
     """
     path = Path(folder) / RECORD
     if not path.is_file():
@@ -87,10 +84,7 @@ def with_folders(env_options: str, change: Callable[[str], str]) -> str:
 def require_folders(folder: str | Path, names: Sequence[str]) -> None:
     """Check that the folders that a run needs are still there.
 
-    Raises
-    ------
-    FileNotFoundError
-        Naming the option, the path and what to do, if one is gone.
+    Raises `FileNotFoundError`, naming the option, the path and what to do, if one is gone.
     """
     config = read_run_record(folder)["config"]
     for name in names:
@@ -204,19 +198,10 @@ def _between(start: str, end: str) -> float:
 class RunState:
     """The state of a run at one moment.
 
-    Parameters
-    ----------
-    record : mapping
-        `run.json`; empty for a run that another program started through the cookbook.
-    rows : list of mapping
-        Rows of `metrics.jsonl`, one for each step.
-    status : str
-        ``running``, ``killed`` (its last heartbeat says that it runs, and is too old), ``finished``, ``failed``,
-        ``interrupted``, or ``unknown`` (no record).
-    silent : float or None
-        Seconds since the last heartbeat.
-    step, total : int, int or None
-        Updates made and planned.
+    `record` is `run.json`, empty for a run that another program started through the cookbook, and `rows` are those of
+    `metrics.jsonl`, one for each step. The status is ``running``, ``killed`` (its last heartbeat says that it runs, and
+    is too old), ``finished``, ``failed``, ``interrupted``, or ``unknown`` (no record). `silent` are the seconds since
+    the last heartbeat; `step` and `total` count the updates made and planned.
     """
 
     folder: Path
@@ -243,10 +228,7 @@ class RunState:
 class RunFolder:
     """A run's folder, whose state can be read again and again.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such folder, or it holds neither `run.json` nor `metrics.jsonl`.
+    Raises `FileNotFoundError` if there is no such folder, or it holds neither `run.json` nor `metrics.jsonl`.
     """
 
     def __init__(self, folder: str | Path):

@@ -28,18 +28,7 @@ def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
     resumptions), `heartbeat.json` (a sign of life every so many seconds) and `EXPERIMENT.md` (the record for people),
     and beside the folder `register.json` and `REGISTER.md` with the entries of all its neighbours.
 
-    Parameters
-    ----------
-    recipe : str
-    cfg : RecipeConfig
-        The resolved configuration.
-    every : float
-        Seconds between two heartbeats.
-
-    Raises
-    ------
-    FolderInUse
-        If another process trains in the same folder.
+    `cfg` is the resolved configuration. Raises `FolderInUse` if another process trains in the same folder.
     """
     folder = Path(cfg.log_path)
     refusal = f"another process is training in {folder} (see its heartbeat.json); stop it, or choose another log_path"

@@ -43,10 +43,7 @@ def register_run(folder: str | Path) -> dict[str, Any]:
 def read_register(folder: str | Path) -> dict[str, dict[str, Any]]:
     """Name of a run -> its entry; empty if there is no register.
 
-    Raises
-    ------
-    ValueError
-        If `register.json` is not a register, such as an edited one that is no longer JSON.
+    Raises `ValueError` if `register.json` is not a register, such as an edited one that is no longer JSON.
     """
     path = Path(folder) / REGISTER
     if not path.is_file():

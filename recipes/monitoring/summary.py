@@ -45,10 +45,7 @@ class Cost:
 class RunSummary:
     """What came out of a run, at one moment.
 
-    Parameters
-    ----------
-    evaluations : mapping
-        Split -> the JSON that `scisci-gym eval` wrote into the run's folder about its policy on that split.
+    `evaluations` has for each split the JSON that `scisci-gym eval` wrote into the run's folder about its policy.
     """
 
     state: RunState
