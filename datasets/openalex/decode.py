@@ -155,7 +155,10 @@ def known_abstracts(indexes: Sequence[Any]) -> pa.Array:
 def _plain_nodes(works: list[_Work]) -> tuple[pa.Array, np.ndarray] | None:
     """Ids and years of a block in which every record passes `checked_node`, all at once; None for any other block."""
     ids = reference_lists([orjson.dumps([work.id for work in works])]).flatten()
-    years = np.array([work.publication_year for work in works], np.int64)
+    try:
+        years = np.array([work.publication_year for work in works], np.int64)
+    except OverflowError:
+        return None
     updated = _Once(lambda date: int(date[:4]) if date is not None and date[:4].isdecimal() else LAST_YEAR)
     limits = np.array([updated[work.updated_date] for work in works], np.int64) + 1
     plain = (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import BadInput
-from .fast_gzip import read_gzip
+from .fast_gzip import DAMAGED_ARCHIVE, read_gzip
 from .record import short_id
 
 DELETED_WORK = 4285719527
@@ -58,21 +59,33 @@ class RetiredIds:
 
 
 def retired_ids(works: Path) -> RetiredIds:
-    """Retired ids of a snapshot: CSV files below ``merged_ids/works`` and ``deleted_ids/works`` next to its works.
+    """Retired ids of a snapshot: CSV files below ``merged_ids/works`` and ``deleted_ids/works``.
 
-    The files have a column ``id`` and, where works were merged, ``merge_into_id``; they may be gzipped. Raises
-    `BadInput` for a file without a column ``id``.
+    These folders lie next to the works' folder or up to two levels higher, there also in ``legacy-data``, where
+    OpenAlex has kept them since 2026. The files have a column ``id`` and, where works were merged, ``merge_into_id``;
+    they may be gzipped. Raises `BadInput` for a file without a column ``id`` or one that is damaged or cut off.
     """
     pairs: dict[int, int] = {}
-    for above in (works.parent, works.parent.parent):
-        for kind in ("merged_ids", "deleted_ids"):
+    for above in works.parents[:3]:
+        for kind in ("merged_ids", "legacy-data/merged_ids", "deleted_ids", "legacy-data/deleted_ids"):
             for path in sorted((above / kind / works.name).glob("*.csv*")):
-                text = (read_gzip(path) if path.suffix == ".gz" else path.read_bytes()).decode()
-                rows = csv.DictReader(io.StringIO(text))
-                if "id" not in (rows.fieldnames or ()):
-                    raise BadInput(f"{path} has no column id, only {rows.fieldnames}; remove it or fetch it again")
-                for row in rows:
-                    number, into = short_id(row["id"]), short_id(row.get("merge_into_id"))
-                    if number is not None:
-                        pairs[number] = -1 if into is None else into
+                pairs.update(_pairs(path))
     return RetiredIds.of(pairs)
+
+
+def _pairs(path: Path) -> Iterator[tuple[int, int]]:
+    """Retired id and the id it was merged into, -1 where there is none, of every row of a file."""
+    remedy = "fetch it again or remove it"
+    try:
+        text = (read_gzip(path) if path.suffix == ".gz" else path.read_bytes()).decode()
+    except (*DAMAGED_ARCHIVE, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); {remedy}") from error
+    rows = csv.DictReader(io.StringIO(text))
+    if "id" not in (rows.fieldnames or ()):
+        raise BadInput(f"{path} has no column id, only {rows.fieldnames}; {remedy}")
+    for row in rows:
+        if None in row.values():
+            raise BadInput(f"{path} ends in the middle of line {rows.line_num}; {remedy}")
+        number, into = short_id(row["id"]), short_id(row.get("merge_into_id"))
+        if number is not None:
+            yield number, -1 if into is None else into

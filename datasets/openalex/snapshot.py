@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,16 +41,18 @@ class Part:
 
 
 def works_folder(folder: Path) -> Path:
-    """Folder of the works inside a snapshot, given it or one above it (``data``, ``data/jsonl``, ...).
+    """Folder of the works inside a snapshot, given it or one above it (``data``, ``data/parquet``, ...), absolute.
 
-    A snapshot may hold the same works twice, as JSON lines and as parquet; then the JSON lines are taken. Raises
-    `BadInput` if the folder is missing or is a file.
+    A snapshot may hold the same works twice, as JSON lines and as parquet; then parquet is taken, which is read faster.
+    Raises `BadInput` if the folder is missing or is a file.
     """
     if not folder.exists():
         raise BadInput(f"no folder {folder}; give the folder of an OpenAlex works snapshot")
     if not folder.is_dir():
         raise BadInput(f"{folder} is a file; give the folder that holds it")
-    inside = ("works", "jsonl/works", "data/works", "data/jsonl/works", "parquet/works", "data/parquet/works")
+    # The name of the works' folder says which entries of a manifest are theirs: "." has none.
+    folder = Path(os.path.abspath(folder))
+    inside = ("works", "parquet/works", "data/parquet/works", "jsonl/works", "data/works", "data/jsonl/works")
     return next((folder / below for below in inside if (folder / below).is_dir()), folder)
 
 
@@ -71,7 +74,7 @@ def parts_of(folder: Path, *, skip_bad: bool = False, dropped: Counter[str] | No
         No folder, no works in it, a part missing, or a part of another size than the manifest says.
     """
     folder = works_folder(folder)
-    paths = {path for name in NAMES for path in folder.rglob(name) if path.is_file() and path.name != "manifest.json"}
+    paths = {path for name in NAMES for path in folder.rglob(name) if path.is_file() and not _is_beside_works(path)}
     if not paths:
         raise BadInput(f"no works in {folder}: looked for {', '.join(NAMES)} below it")
     listed = _manifest(folder)
@@ -95,6 +98,11 @@ def parts_of(folder: Path, *, skip_bad: bool = False, dropped: Counter[str] | No
     return parts
 
 
+def _is_beside_works(path: Path) -> bool:
+    """Whether a file among the parts is none: the manifest, or the list of deleted works (``deleted_ids.csv.gz``)."""
+    return path.name == "manifest.json" or path.name.endswith(".csv.gz")
+
+
 def read_part(
     part: Part, dropped: Counter[str], *, skip_bad: bool = False, advance: Callable[[int, int], object] | None = None
 ) -> Iterator[pa.RecordBatch]:
@@ -116,6 +124,11 @@ def read_part(
         Damage, or fewer or more records than the manifest says, unless `skip_bad`.
     """
     advance = advance or (lambda read, works: None)
+    if not part.size and part.records != 0:
+        if not skip_bad:
+            raise BadInput(f"{part.path} is empty (0 bytes); fetch it again, or pass --skip-bad to go on without")
+        dropped["damaged_file"] += 1
+        return
     before, rows, done = dropped.total(), 0, 0
     batches = _parquet_batches if part.path.suffix == ".parquet" else _json_batches
     for batch, position in batches(part.path, dropped, skip_bad):
@@ -223,23 +236,29 @@ def _blocks(path: Path, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _parquet_batches(path: Path, dropped: Counter[str], skip_bad: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches, with the share of the file's bytes that the rows so far make up."""
+    """Batches, with the share of the file's bytes that the rows so far make up. Damage is counted or raised."""
+    size, done = path.stat().st_size, 0
     try:
-        source = pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
+        # Pages carry checksums where the writer computed them.
+        source = pq.ParquetFile(path, page_checksum_verification=True)
+        total = max(1, source.metadata.num_rows)
+        names = [name for name in PARQUET_COLUMNS if name in source.schema_arrow.names]
+        for group in range(source.num_row_groups):
+            for batch in source.iter_batches(batch_size=4096, row_groups=[group], columns=names):
+                try:
+                    works = decode_rows(batch.to_pylist(), dropped, skip_bad=skip_bad)
+                except BadRecord as error:
+                    row = done + error.index + 1
+                    raise BadInput(f"{error} ({path} row {row}); fix it or pass --skip-bad") from error
+                done += len(batch)
+                yield works, size * done // total
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if not skip_bad:
-            raise BadInput(f"{path} cannot be read as parquet ({error}); fetch it again, or pass --skip-bad") from error
+            raise BadInput(
+                f"{path} cannot be read as parquet after row {done:,} ({error}); fetch it again, or pass --skip-bad "
+                "to keep the rows before the damage"
+            ) from error
         dropped["damaged_file"] += 1
-        return
-    size, total, done = path.stat().st_size, max(1, source.metadata.num_rows), 0
-    names = [name for name in PARQUET_COLUMNS if name in source.schema_arrow.names]
-    for batch in source.iter_batches(batch_size=4096, columns=names):
-        try:
-            works = decode_rows(batch.to_pylist(), dropped, skip_bad=skip_bad)
-        except BadRecord as error:
-            raise BadInput(f"{error} ({path} row {done + error.index + 1}); fix it or pass --skip-bad") from error
-        done += len(batch)
-        yield works, size * done // total
 
 
 def _manifest(folder: Path) -> dict[str, tuple[int | None, int | None]]:
