@@ -16,7 +16,7 @@ from ..compute.compat import disable_progress_bar
 from ..compute.loading import choose_threads
 from ..folders import check_free, new_folder
 from .chat_tokenizer import Prompt, all_prompt_ids, answer_ids, messages, train_tokenizer
-from .pretraining import Documents, Labelled, TrainingPlan, answer_gap, pretrain, probe_accuracy, tfidf_accuracy
+from .pretraining import Documents, Labelled, TrainingPlan, answer_gap, pretrain, probe_score, tfidf_score
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class InitReport:
     losses
         Mean token loss (nats) at the start and at the end of every round.
     probe_scores
-        Probe accuracy after every round; empty without a probe.
+        The probe's balanced accuracy after every round; empty without a probe.
     probe_target
         The accuracy that was asked for.
     reached
@@ -190,7 +190,7 @@ def init_model(
             report.rounds += 1
             report.losses.append((losses[0], float(np.mean(losses[-20:]))))
             if probe is not None and target is not None:
-                score = probe(model, tokenizer) if callable(probe) else probe_accuracy(model, tokenizer, probe)
+                score = probe(model, tokenizer) if callable(probe) else probe_score(model, tokenizer, probe)
                 report.probe_scores.append(score)
                 report.reached = score >= target
                 logger.info("round %d: linear probe %.3f, target %.3f", number + 1, score, target)
@@ -234,7 +234,7 @@ def _target(probe: Labelled | Probe | None, target: float | None) -> float | Non
         return target
     if callable(probe):
         raise ValueError("a probe that is a function needs a probe_target")
-    return 0.9 * tfidf_accuracy(probe)
+    return 0.9 * tfidf_score(probe)
 
 
 def _check_out(out: Path) -> None:

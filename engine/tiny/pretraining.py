@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from rich.progress import Progress
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import recall_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
@@ -122,22 +123,24 @@ def answer_gap(model: PreTrainedModel, prompts: Sequence[np.ndarray], answers: S
     return float(np.mean(losses)) - float(np.log(len(answers)))
 
 
-def probe_accuracy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, labelled: Labelled) -> float:
-    """Accuracy on the second half of `labelled` of a probe fitted on the first half.
+def probe_score(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, labelled: Labelled) -> float:
+    """Balanced accuracy (mean recall of the labels) on the second half of `labelled` of a probe fitted on the first.
 
-    Features are the last layer's hidden state at the last prompt token, the place where the answer is decided.
+    The most frequent label alone would meet a target of plain accuracy where another one is rare. Features are the last
+    layer's hidden state at the last prompt token, the place where the answer is decided.
     """
     states = hidden_states(model, all_prompt_ids(tokenizer, [prompt for prompt, _ in labelled]))
     labels = np.asarray([label for _, label in labelled])
-    probe = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
+    probe = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500, class_weight="balanced"))
     return _half_and_half(probe, states, labels)
 
 
-def tfidf_accuracy(labelled: Labelled) -> float:
-    """Accuracy of TF-IDF with logistic regression, fitted and scored on the same halves as `probe_accuracy`."""
+def tfidf_score(labelled: Labelled) -> float:
+    """Balanced accuracy of TF-IDF with logistic regression, fitted and scored on the same halves as `probe_score`."""
     texts = np.asarray(["\n".join(content for _, content in messages(prompt)) for prompt, _ in labelled])
     labels = np.asarray([label for _, label in labelled])
-    words = make_pipeline(TfidfVectorizer(sublinear_tf=True, min_df=2), LogisticRegression(C=3.0, max_iter=500))
+    regression = LogisticRegression(C=3.0, max_iter=500, class_weight="balanced")
+    words = make_pipeline(TfidfVectorizer(sublinear_tf=True, min_df=2), regression)
     return _half_and_half(words, texts, labels)
 
 
@@ -147,7 +150,8 @@ def _half_and_half(classifier: Pipeline, features: np.ndarray, labels: np.ndarra
         raise ValueError(
             f"the probe needs at least two labels among its first {half} examples, got {sorted(set(labels[:half]))}"
         )
-    return float(classifier.fit(features[:half], labels[:half]).score(features[half:], labels[half:]))
+    predicted, truth = classifier.fit(features[:half], labels[:half]).predict(features[half:]), labels[half:]
+    return float(recall_score(truth, predicted, labels=np.unique(truth), average="macro"))
 
 
 @torch.inference_mode()

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, Qwen3ForCausalLM
 
 from scisci_gym.engine.tiny.chat_tokenizer import answer_ids, prompt_ids, train_tokenizer
 from scisci_gym.engine.tiny.init_model import GAP_PROMPTS, init_model
-from scisci_gym.engine.tiny.pretraining import tfidf_accuracy
+from scisci_gym.engine.tiny.pretraining import probe_score, tfidf_score
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 500, "progress": False}
 
@@ -80,10 +80,20 @@ def test_the_gate(tmp_path: Path) -> None:
     report = init_model(
         tmp_path / "b", prompts, whole_words=LABELS, steps=40, batch_size=8, probe=pairs, max_rounds=1, **SMALL
     )
-    assert report.probe_target == pytest.approx(0.9 * tfidf_accuracy(pairs))
+    assert report.probe_target == pytest.approx(0.9 * tfidf_score(pairs))
     assert report.reached == (report.probe_scores[0] >= report.probe_target)
     assert report.losses[0][1] < report.losses[0][0] - 1
     assert json.loads((tmp_path / "b" / "init_report.json").read_text())["rounds"] == 1
+
+
+def test_a_rare_label_is_asked_for_too(tmp_path: Path) -> None:
+    """Nine in ten have one label: always naming it is right nine times in ten, and tells nothing about the text."""
+    pairs = [("rare word", LABELS[0]) if i % 10 == 0 else ("usual word", LABELS[1]) for i in range(100)]
+    init_model(tmp_path / "m", [text for text, _ in pairs], whole_words=LABELS, steps=1, **SMALL)
+    tokenizer, model = AutoTokenizer.from_pretrained(tmp_path / "m"), Qwen3ForCausalLM.from_pretrained(tmp_path / "m")
+    torch.nn.init.zeros_(model.model.norm.weight)  # The hidden states of all texts are equal.
+    assert probe_score(model, tokenizer, pairs) == 0.5
+    assert tfidf_score(pairs) == 1.0
 
 
 def test_training_goes_on_until_the_answers_are_equally_likely(tmp_path: Path) -> None:
