@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 from typing import Any
 
@@ -31,6 +32,10 @@ EARLY_END_METRICS = (
 )
 """All metrics of an episode that ended early; absent where it did not, so that an average of them alone would be 1."""
 
+REMEMBERED_TEXTS = 256
+TO_LISTS = {"add_special_tokens", "split_special_tokens"}
+"""Options of `encode` with which it returns a list of numbers and nothing else."""
+
 
 class RenderedInPlace(EnvFromMessageEnv):
     """The cookbook's adapter, rendering where it is called. A prompt about a paper or two takes a millisecond."""
@@ -40,16 +45,22 @@ class RenderedInPlace(EnvFromMessageEnv):
 
 
 class ThreadSafeTokenizer:
-    """A copy of a tokenizer whose encoding and decoding take turns; everything else passes through."""
+    """A copy of a tokenizer whose encoding and decoding take turns; everything else passes through.
+
+    It remembers the texts that it encoded last: all rollouts of a group begin with the same prompt.
+    """
 
     def __init__(self, tokenizer: Any):
         self._tokenizer = copy.deepcopy(tokenizer)
         self._turn = threading.Lock()
+        self._encoded = functools.lru_cache(maxsize=REMEMBERED_TEXTS)(self._tokenizer.encode)
 
-    def encode(self, *args: Any, **options: Any) -> Any:
+    def encode(self, text: Any, *args: Any, **options: Any) -> Any:
         """The tokenizer's `encode`, by one thread at a time."""
         with self._turn:
-            return self._tokenizer.encode(*args, **options)
+            if isinstance(text, str) and not args and options.keys() <= TO_LISTS:
+                return list(self._encoded(text, **options))
+            return self._tokenizer.encode(text, *args, **options)
 
     def decode(self, *args: Any, **options: Any) -> Any:
         """The tokenizer's `decode`, by one thread at a time."""
@@ -61,7 +72,7 @@ class ThreadSafeTokenizer:
             return self._tokenizer(*args, **options)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("_tokenizer", "_turn"):
+        if name.startswith("__") or name in ("_tokenizer", "_turn", "_encoded"):
             raise AttributeError(name)
         return getattr(self._tokenizer, name)
 

@@ -1,6 +1,8 @@
 """Each internal of the cookbook that the environments lean on is still where it was, and does what it did."""
 
 import asyncio
+import pickle
+from typing import Any
 
 import pytest
 from tinker_cookbook.renderers import Message
@@ -20,6 +22,16 @@ class Asks(MessageEnv):
     async def step(self, message):
         shown = [Message(role="user", content="And then?")]
         return MessageStepResult(reward=0.0, episode_done=False, next_messages=shown)
+
+
+class Counting:
+    """A tokenizer that counts how often it is asked."""
+
+    calls = 0
+
+    def encode(self, text, **options):
+        self.calls += 1
+        return [len(text), *options.values()]
 
 
 class NeverAsked(Asks):
@@ -56,3 +68,14 @@ def test_a_tokenizer_has_the_methods_that_take_turns():
     for name in ("encode", "decode", "__call__"):
         assert callable(getattr(PreTrainedTokenizerFast, name))
         assert name in vars(ThreadSafeTokenizer)
+
+
+def test_a_text_is_encoded_once_for_all_rollouts_of_a_group():
+    tokenizer: Any = ThreadSafeTokenizer(Counting())
+    first = tokenizer.encode("prompt", add_special_tokens=False)
+    first.append(9)
+    assert tokenizer.encode("prompt", add_special_tokens=False) == [6, False]
+    assert tokenizer.encode("prompt", add_special_tokens=True) == [6, True]
+    assert tokenizer.calls == 2
+    assert [tokenizer.encode("prompt", return_tensors="pt")[1] for _ in range(2)] == ["pt", "pt"]
+    assert (tokenizer.calls, pickle.loads(pickle.dumps(tokenizer)).encode("")) == (4, [0])
