@@ -189,6 +189,6 @@ def test_a_tiny_policy_learns_disruption(tmp_path: Path) -> None:
 
 def test_settings_suit_the_environment_and_what_is_given_wins():
     assert learnable.settings_for("novelty-v0", (1,)) == learnable.LearnableSettings((1,))
-    assert learnable.settings_for("hit-paper-forecast-v1", (1,)).papers == 12_000
+    assert learnable.settings_for("hit-paper-forecast-v1", (1,)).papers == 16_000
     assert learnable.settings_for("hit-paper-forecast-v1", (1,), papers=3000).papers == 3000
     assert set(learnable.SUITED) <= {env_class.env_id for env_class in registry.specs()}
