@@ -2,7 +2,7 @@
 
 A checkpoint is a folder that is also a peft adapter::
 
-    {root}/{session}_train_{seq}/weights|sampler_weights/{name}/
+    {root}/{session}_train_{seq}/weights|sampler_weights|external_weights/{name}/
         adapter_model.safetensors   peft names and layout
         adapter_config.json         peft's configuration
         optimizer.safetensors       AdamW's moments (training checkpoints only)
@@ -15,6 +15,8 @@ checkpoint that is moved by itself.
 import json
 import os
 import re
+import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,11 +35,15 @@ WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
 _OPTIMIZER_FILE, _INFO_FILE = "optimizer.safetensors", "checkpoint.json"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")
 _PEFT_PREFIX = "base_model.model."
+EXTERNAL = "external_weights"
+"""Checkpoints of this kind are for download: they may be encrypted, and are not loaded again."""
+KINDS = ("weights", "sampler_weights", EXTERNAL)
+"""What checkpoints are for: training on, sampling, and use elsewhere."""
 
 
 @dataclass(frozen=True)
 class CheckpointPath:
-    """``tinker://{model_id}/{kind}/{name}``, where `kind` is ``weights`` or ``sampler_weights``."""
+    """``tinker://{model_id}/{kind}/{name}``, where `kind` is one of `KINDS`."""
 
     model_id: str
     kind: str
@@ -47,9 +53,9 @@ class CheckpointPath:
     def parse(cls, path: str) -> "CheckpointPath":
         """Parse and check a path; its parts cannot leave the checkpoint folder."""
         parts = path.removeprefix("tinker://").split("/")
-        if not path.startswith("tinker://") or len(parts) != 3 or parts[1] not in ("weights", "sampler_weights"):
+        if not path.startswith("tinker://") or len(parts) != 3 or parts[1] not in KINDS:
             raise RequestError(
-                f"checkpoint path {path!r} is not of the form tinker://<model id>/weights|sampler_weights/<name>"
+                f"checkpoint path {path!r} is not of the form tinker://<model id>/{'|'.join(KINDS)}/<name>"
             )
         check_name(parts[0].replace(":", "_"), "the model id of a checkpoint path")
         check_name(parts[2], "the name of a checkpoint")
@@ -127,8 +133,11 @@ class CheckpointStore:
         base_folder: Path,
         *,
         overwrite: bool,
+        finish: Callable[[Path], None] = lambda _: None,
     ) -> None:
         """Write a checkpoint; it appears under its name only when it is complete and on disk.
+
+        `finish` may change the files in the folder that it gets, before that.
 
         Raises
         ------
@@ -150,6 +159,29 @@ class CheckpointStore:
             if optimizer is not None:
                 save_file(optimizer, folder / _OPTIMIZER_FILE)
             _write_json(folder / _INFO_FILE, asdict(info))
+            finish(folder)
+
+    def copy(self, source: CheckpointPath, target: CheckpointPath, expires_at: str | None) -> None:
+        """Give a checkpoint a second path. The files are shared, where the file system can, until either is deleted.
+
+        Raises
+        ------
+        RequestError
+            If there is no checkpoint at `source`, or there is one at `target`.
+        """
+        info, old, final = self.info(source), self.folder(source).resolve(), self.folder(target)
+        if final.exists():
+            raise RequestError(f"checkpoint {target} exists already; choose another model_seq_id")
+        base = info.base_path and os.path.relpath(os.path.normpath(old / info.base_path), final)
+        with new_folder(final, overwrite=False) as folder:
+            for file in old.iterdir():
+                try:
+                    os.link(file, folder / file.name)
+                except OSError:  # A file system without hard links.
+                    shutil.copyfile(file, folder / file.name)
+            (folder / _INFO_FILE).unlink()
+            copied = replace(info, path=str(target), time=now(), expires_at=expires_at, base_path=base)
+            _write_json(folder / _INFO_FILE, asdict(copied))
 
     def info(self, path: CheckpointPath) -> CheckpointInfo:
         """The content of `checkpoint.json`; a `RequestError` (404) if there is no such checkpoint."""
@@ -188,7 +220,11 @@ class CheckpointStore:
         )
 
     def load(self, path: CheckpointPath) -> Checkpoint:
-        """Read a checkpoint; a `RequestError` (404) if there is none."""
+        """Read a checkpoint; a `RequestError` if it is there for download only, or (404) if there is none."""
+        if path.kind == EXTERNAL:
+            raise RequestError(
+                f"{path} is an export for download; load what save_state or save_weights_for_sampler wrote"
+            )
         info, folder = self.info(path), self.folder(path)
         tensors = {
             name.removeprefix(_PEFT_PREFIX).removesuffix(".weight"): tensor

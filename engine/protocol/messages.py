@@ -27,6 +27,8 @@ class CreateSession(Message):
     """A new client; a tag ``seed=N`` names the seed of its run."""
 
     tags: list[str] = []
+    user_metadata: dict[str, Any] | None = None
+    display_name: str | None = None
 
 
 class SessionHeartbeat(Message):
@@ -66,6 +68,11 @@ class OptimStep(ModelRef):
     optimizer_params: dict[str, Any] | None = None
 
 
+def expiry(ttl_seconds: int | None) -> str | None:
+    """The time that a `ttl_seconds` amounts to, ISO 8601. It is recorded; the engine deletes nothing by itself."""
+    return None if ttl_seconds is None else (datetime.now(UTC) + timedelta(seconds=ttl_seconds)).isoformat()
+
+
 class SaveWeights(ModelRef):
     """For training and for sampling; without a `path` a sampler is opened and nothing is saved."""
 
@@ -75,10 +82,24 @@ class SaveWeights(ModelRef):
     user_metadata: dict[str, str] | None = None
 
     def expires_at(self) -> str | None:
-        """The time that `ttl_seconds` amounts to, ISO 8601. It is recorded; the engine deletes nothing by itself."""
-        if self.ttl_seconds is None:
-            return None
-        return (datetime.now(UTC) + timedelta(seconds=self.ttl_seconds)).isoformat()
+        """See `expiry`."""
+        return expiry(self.ttl_seconds)
+
+
+class SaveWeightsExternal(SaveWeights):
+    """For download: `path` is its name, and the files are encrypted to the recipients."""
+
+    path: str | None = Field(...)
+    age_encryption_recipients: list[str] | None = Field(None, max_length=10)
+
+
+class CopyWeights(Message):
+    """A checkpoint to copy to model `model_seq_id` of a session; without a session, to a run of its own."""
+
+    source_path: str
+    session_id: str | None = None
+    model_seq_id: int | None = None
+    ttl_seconds: int | None = Field(None, ge=1)
 
 
 class LoadWeights(Message):
@@ -194,6 +215,22 @@ class RetrieveFuture(Message):
     """A question for the result of a request."""
 
     request_id: str
+
+
+class SamplingSessionTarget(Message):
+    """A sampling session's client: the one that opened it has number 0."""
+
+    sampling_session_id: str
+    cloned_sampler_id: int = 0
+
+
+class RetrieveFutures(Message):
+    """A question which requests of a sampling session's client have finished since `prev_cursor`."""
+
+    target: SamplingSessionTarget
+    prev_cursor: int = 0
+    timeout: float | None = Field(None, ge=0)
+    retrieved_request_ids: list[str] = []
 
 
 class WeightsInfo(Message):

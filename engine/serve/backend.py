@@ -8,7 +8,7 @@ place, so that a reader finds the table before a change or the one after it.
 import hashlib
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -171,8 +171,9 @@ class Backend:
         overwrite: bool = False,
         user_metadata: dict[str, str] | None = None,
         expires_at: str | None = None,
+        finish: Callable[[Path], None] = lambda _: None,
     ) -> str:
-        """Write a checkpoint and return its path."""
+        """Write a checkpoint and return its path; `finish` as in `CheckpointStore.save`."""
         model = self.model(model_id)
         name = check_name(name or f"step-{model.step:06d}-{uuid.uuid4().hex[:6]}", "the name of a checkpoint")
         path = str(CheckpointPath(model_id, kind, name))
@@ -189,7 +190,7 @@ class Backend:
             expires_at=expires_at,
             quantize=self.options.quantize,
         )
-        self.store.save(info, model.adapter, state, model.base.folder.resolve(), overwrite=overwrite)
+        self.store.save(info, model.adapter, state, model.base.folder.resolve(), overwrite=overwrite, finish=finish)
         return path
 
     def load(
@@ -243,7 +244,7 @@ class Backend:
         """Open a sampling session on the present weights of a model, which later steps do not change."""
         model = self.model(model_id)
         keys = self._keys(model.adapter.spec, model.step, model.seed)
-        return self.sessions.open(model.base, keys, _owner(model_id), model.adapter.snapshot())
+        return self.sessions.open(model.base, keys, session_of(model_id), model.adapter.snapshot())
 
     def sampler_from_path(self, path: str, owner: str = "", seed: int | None = None) -> str:
         """Open a sampling session of the client session `owner`, whose run has this seed, on a checkpoint."""
@@ -304,7 +305,7 @@ class Backend:
 
     def end_session(self, session_id: str) -> None:
         """Free the models and sampling sessions of a client session."""
-        self.models = {name: model for name, model in self.models.items() if _owner(name) != session_id}
+        self.models = {name: model for name, model in self.models.items() if session_of(name) != session_id}
         self.sessions.end(session_id)
 
 
@@ -321,8 +322,8 @@ def sampling_shape(base: BaseModel) -> tuple[int, int]:
     return rows, 256 if base.is_small and not on_gpu and torch.get_num_threads() == 1 else 1
 
 
-def _owner(model_id: str) -> str:
-    """The client session of a model."""
+def session_of(model_id: str) -> str:
+    """The client session of a model in training."""
     return model_id.partition(":train:")[0]
 
 

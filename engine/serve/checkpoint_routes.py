@@ -1,18 +1,20 @@
 """The routes of checkpoints and training runs, from this life of the server or an earlier one."""
 
+import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 from aiohttp import web
 
-from ..compute.checkpoints import CheckpointInfo, CheckpointPath, check_name, now
+from ..compute.checkpoints import EXTERNAL, CheckpointInfo, CheckpointPath, check_name, now
 from ..errors import RequestError
 from ..protocol import messages as m
 from .backend import Backend
+from .pages import number
 from .promises import Promises
 
-Default = TypeVar("Default", int, None)
+_TYPES = {"weights": "training", "sampler_weights": "sampler", EXTERNAL: "external"}
 
 
 @dataclass
@@ -52,7 +54,7 @@ class CheckpointRoutes:
 
     async def training_runs(self, request: web.Request) -> web.Response:
         """A page of all training runs."""
-        offset, limit = _number(request, "offset", 0), _number(request, "limit", 20)
+        offset, limit = number(request, "offset", 0), number(request, "limit", 20)
 
         def run() -> dict[str, Any]:
             saved: dict[str, list[CheckpointInfo]] = {model_id: [] for model_id in self.backend.models}
@@ -82,14 +84,14 @@ class CheckpointRoutes:
             "lora_rank": rank,
             "last_request_time": saved[-1].time if saved else now(),
             "user_metadata": {key: str(value) for key, value in metadata.items()},
-            **{fields[kind]: self._checkpoint(info) for kind, info in last.items()},
+            **{fields[kind]: self._checkpoint(info) for kind, info in last.items() if kind in fields},
         }
 
     def _checkpoint(self, info: CheckpointInfo) -> dict[str, Any]:
         path = CheckpointPath.parse(info.path)
         return {
             "checkpoint_id": f"{path.kind}/{path.name}",
-            "checkpoint_type": "training" if path.kind == "weights" else "sampler",
+            "checkpoint_type": _TYPES[path.kind],
             "time": info.time,
             "tinker_path": info.path,
             "size_bytes": self.backend.store.size(path),
@@ -99,7 +101,7 @@ class CheckpointRoutes:
 
     async def checkpoints(self, request: web.Request) -> web.Response:
         """A page of the checkpoints of a run, or of all."""
-        offset, limit = _number(request, "offset", 0), _number(request, "limit", None)
+        offset, limit = number(request, "offset", 0), number(request, "limit", None)
 
         def run() -> dict[str, Any]:
             saved = [self._checkpoint(info) for info in self.backend.store.list(request.match_info.get("id"))]
@@ -108,6 +110,25 @@ class CheckpointRoutes:
             return {"checkpoints": saved[offset : offset + most], "cursor": cursor}
 
         return await self._json(run)
+
+    async def copy_weights(self, request: web.Request) -> web.Response:
+        """A second path for a checkpoint, in a session or in a run of its own, where it outlives the first."""
+        body = m.parse(m.CopyWeights, await request.read())
+        source = CheckpointPath.parse(body.source_path)
+        if source.kind == EXTERNAL:
+            raise RequestError(f"{source} is an export for download; copy the weights that it was made of")
+        if (body.session_id is None) != (body.model_seq_id is None):
+            raise RequestError("copy_weights needs both session_id and model_seq_id, or neither")
+        session_id = body.session_id or f"session-{uuid.uuid4().hex}"
+        target = replace(source, model_id=f"{session_id}:train:{body.model_seq_id or 0}")
+        check_name(target.model_id.replace(":", "_"), "the model id of the copy")
+
+        def run() -> dict[str, str]:
+            self.backend.store.copy(source, target, m.expiry(body.ttl_seconds))
+            return {"tinker_path": str(target)}
+
+        repeat = request.headers.get("X-Idempotency-Key")
+        return web.json_response(await self.promises.done(run, None if repeat is None else ("copy", repeat)))
 
     async def delete_checkpoint(self, request: web.Request) -> web.Response:
         """Delete a checkpoint."""
@@ -124,12 +145,3 @@ class CheckpointRoutes:
 
 def _checkpoint_path(request: web.Request) -> CheckpointPath:
     return CheckpointPath.parse(f"tinker://{request.match_info['id']}/{request.match_info['checkpoint']}")
-
-
-def _number(request: web.Request, name: str, default: Default) -> int | Default:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not text.isdigit():
-        raise RequestError(f"query parameter {name!r} must be a whole number of at least 0, got {text!r}")
-    return int(text)

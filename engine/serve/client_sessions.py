@@ -6,13 +6,16 @@ and samplers without a seed, so one engine that serves several runs has no other
 
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
 
+from ..compute.checkpoints import CheckpointPath
 from ..errors import RequestError
 from ..protocol import messages as m
-from .backend import Backend
+from .backend import Backend, session_of
+from .pages import number
 from .promises import Promises
 
 SESSION_SECONDS = 1800.0
@@ -21,10 +24,13 @@ SESSION_SECONDS = 1800.0
 
 @dataclass
 class ClientSession:
-    """A client that is alive: when it was last heard of (monotonic seconds), and the seed of its run if it has one."""
+    """A client that is alive: when it was last heard of (monotonic seconds), the seed of its run if it has one, and
+    what else it says about itself."""
 
     last_seen: float
     seed: int | None
+    metadata: dict[str, str] = field(default_factory=dict)
+    display_name: str | None = None
 
 
 class ClientSessions:
@@ -52,8 +58,38 @@ class ClientSessions:
         """A new client."""
         body = m.parse(m.CreateSession, await request.read())
         session_id = f"session-{uuid.uuid4().hex}"
-        self._alive[session_id] = ClientSession(time.monotonic(), session_seed(body.tags))
+        self._alive[session_id] = ClientSession(
+            time.monotonic(),
+            session_seed(body.tags),
+            {key: str(value) for key, value in (body.user_metadata or {}).items()},
+            body.display_name,
+        )
         return web.json_response({"type": "create_session", "session_id": session_id})
+
+    async def sessions(self, request: web.Request) -> web.Response:
+        """A page of all sessions: those that are alive, the newest first, then those that have saved something."""
+        offset, limit = number(request, "offset", 0), number(request, "limit", 20)
+        saved = await self._promises.done(self._saved_runs)
+        names = dict.fromkeys([*reversed(self._alive), *(session_of(model_id) for model_id in reversed(saved))])
+        return web.json_response({"sessions": list(names)[offset : offset + limit]})
+
+    async def session(self, request: web.Request) -> web.Response:
+        """The training runs and samplers of a session."""
+        session_id = request.match_info["id"]
+        saved = await self._promises.done(self._saved_runs)
+        runs = [model_id for model_id in saved if session_of(model_id) == session_id]
+        alive = self._alive.get(session_id)
+        if alive is None and not runs:
+            raise RequestError(f"there is no session {session_id!r}", status=404)
+        answer: dict[str, Any] = {"training_run_ids": runs, "sampler_ids": self._backend.sessions.of(session_id)}
+        if alive is not None:
+            answer |= {"user_metadata": alive.metadata, "display_name": alive.display_name}
+        return web.json_response(answer)
+
+    def _saved_runs(self) -> list[str]:
+        """Runs with a checkpoint, the oldest first, and those in training."""
+        saved = (CheckpointPath.parse(info.path).model_id for info in self._backend.store.list())
+        return list(dict.fromkeys([*saved, *self._backend.models]))
 
     async def session_heartbeat(self, request: web.Request) -> web.Response:
         """A sign of life; 410 tells a client that it has ended."""

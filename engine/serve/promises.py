@@ -1,6 +1,8 @@
 """Results that were promised to clients: pending, finished or failed, and forgotten once they were fetched."""
 
 import asyncio
+import contextlib
+import itertools
 import time
 import uuid
 from collections.abc import Callable, Hashable
@@ -21,12 +23,18 @@ KEEP_UNFETCHED = 3600.0
 
 @dataclass
 class Promise:
-    """One request under way. `key` names it among repeats of the same request, `job` is what can be cancelled."""
+    """One request under way. `key` names it among repeats of the same request, `job` is what can be cancelled.
+
+    A sampling request belongs to the `client` of a sampling session (the session's id and the client's number).
+    `number` counts the finished promises of the server.
+    """
 
     request_id: str
     key: Hashable | None
     future: asyncio.Future[Any]
+    client: Hashable | None = None
     job: SampleJob | None = None
+    number: int | None = None
     done_at: float | None = None
     fetched_at: float | None = None
 
@@ -58,6 +66,8 @@ class Promises:
         self._scheduler = scheduler
         self._by_id: dict[str, Promise] = {}
         self._by_key: dict[Hashable, Promise] = {}
+        self._numbers = itertools.count(1)
+        self._waiting: set[asyncio.Event] = set()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -67,9 +77,9 @@ class Promises:
         promise = self.find(key) or self._run(self.create(key), run)
         return web.json_response({"request_id": promise.request_id, **extra})
 
-    async def done(self, run: Callable[[], Any]) -> Any:
-        """Run on the worker and wait, for routes that answer directly."""
-        promise = self._run(self.create(), run)
+    async def done(self, run: Callable[[], Any], key: Hashable | None = None) -> Any:
+        """Run on the worker and wait, for routes that answer directly; a repeat of the same request runs nothing."""
+        promise = self.find(key) or self._run(self.create(key), run)
         await promise.future
         result = promise.fetch()
         if isinstance(result, Exception):
@@ -100,13 +110,49 @@ class Promises:
         """The promise of an earlier sending of the same request: clients repeat one when the reply got lost."""
         return self._by_key.get(key)
 
-    def create(self, key: Hashable | None = None) -> Promise:
+    def create(self, key: Hashable | None = None, client: Hashable | None = None) -> Promise:
         """A new promise, which nothing keeps yet."""
-        promise = Promise(uuid.uuid4().hex, key, asyncio.get_running_loop().create_future())
+        promise = Promise(uuid.uuid4().hex, key, asyncio.get_running_loop().create_future(), client)
+        promise.future.add_done_callback(lambda _: self._finished(promise))
         self._by_id[promise.request_id] = promise
         if key is not None:
             self._by_key[key] = promise
         return promise
+
+    def _finished(self, promise: Promise) -> None:
+        promise.number = next(self._numbers)
+        for event in self._waiting:
+            event.set()
+
+    async def wait(self, promise: Promise, seconds: float) -> bool:
+        """Wait until a promise has finished, at most so many seconds; whether it has."""
+        return bool((await asyncio.wait([promise.future], timeout=seconds))[0])
+
+    def fetched(self, request_id: str) -> None:
+        """Let go of a result that its client says it has; of one that is not known there is nothing to let go."""
+        promise = self._by_id.get(request_id)
+        if promise is not None and promise.fetched_at is None and promise.future.done():
+            promise.fetched_at = time.monotonic()
+
+    async def finished(self, client: Hashable, after: int, seconds: float) -> list[Promise]:
+        """The promises of a client that finished later than number `after`, in that order.
+
+        If there are none it waits for one, at most so many seconds.
+        """
+        deadline = time.monotonic() + seconds
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            while True:
+                event.clear()
+                mine = [(p.number, p) for p in self._by_id.values() if p.client == client and (p.number or 0) > after]
+                left = deadline - time.monotonic()
+                if mine or left <= 0:
+                    return [promise for _, promise in sorted(mine, key=lambda item: item[0] or 0)]
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), left)
+        finally:
+            self._waiting.discard(event)
 
     def get(self, request_id: str) -> Promise:
         """The promise with this id; a `RequestError` (404) if there is none."""

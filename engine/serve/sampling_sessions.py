@@ -46,8 +46,8 @@ class SamplingSession:
 class SamplingSessions:
     """All sampling sessions.
 
-    `get` may be called from any thread: the table of sessions is replaced whole and never changed in place. Everything
-    else belongs to the worker thread.
+    `get` and `of` may be called from any thread: the table of sessions is replaced whole and never changed in place.
+    Everything else belongs to the worker thread.
 
     Parameters
     ----------
@@ -93,6 +93,10 @@ class SamplingSessions:
                 status=404,
             )
         return session
+
+    def of(self, owner: str) -> list[str]:
+        """The sessions that a client has opened, oldest first."""
+        return [name for name, session in self._sessions.items() if session.owner == owner]
 
     def end(self, owner: str) -> None:
         """Forget the sessions of a client that has ended, and delete their files."""

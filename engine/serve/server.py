@@ -16,15 +16,18 @@ from typing import Any
 import torch
 from aiohttp import web
 
+from ..compute.checkpoints import EXTERNAL
 from ..compute.compat import disable_progress_bar
 from ..compute.loading import choose_threads
 from ..errors import RequestError
 from ..options import EngineOptions
-from ..protocol import messages as m
 from ..protocol import wire
 from .backend import Backend
 from .checkpoint_routes import CheckpointRoutes
 from .client_sessions import ClientSessions
+from .external_weights import FILES, ExternalWeightsRoutes
+from .future_routes import FutureRoutes, fault
+from .identity import is_token, new_token
 from .promises import Promises
 from .routes import SamplingRoutes, TrainingRoutes
 from .scheduler import Scheduler
@@ -33,13 +36,12 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 API = "/api/v1"
-POLL_SECONDS = 30.0
-"""How long a poll for an unfinished result is held before it is answered with 408."""
 CLIENT_CONFIG = {
     "parallel_fwdbwd_chunks": False,
     "proto_compress_fwdbwd": False,
     "sample_enable_stuck_detection": False,
     "sample_join_sampling_session": True,
+    "pjwt_auth_enabled": True,
 }
 
 
@@ -59,6 +61,8 @@ class Server:
         training = TrainingRoutes(self.backend, self.promises, self.clients)
         sampling = SamplingRoutes(self.backend, self.promises, self.clients)
         saved = CheckpointRoutes(self.backend, self.promises)
+        exports = ExternalWeightsRoutes(self.backend, self.promises)
+        futures = FutureRoutes(self.promises, self.backend.sessions)
         checkpoint = "training_runs/{id}/checkpoints/{checkpoint:.+}"
         app = web.Application(client_max_size=wire.MAX_BODY, middlewares=[self._guard])
         for route, path, handler in (
@@ -66,11 +70,15 @@ class Server:
             (web.post, "client/config", _always(CLIENT_CONFIG)),
             (web.post, "client/dynamic_config", _always({"sample_cancel_enabled": True})),
             (web.post, "telemetry", _always({"status": "accepted"})),
-            (web.post, "retrieve_future", self._retrieve_future),
-            (web.post, "cancel_future", self._cancel_future),
+            (web.post, "auth/token", self._token),
+            (web.post, "retrieve_future", futures.retrieve_future),
+            (web.post, "retrieve_futures", futures.retrieve_futures),
+            (web.post, "cancel_future", futures.cancel_future),
             (web.post, "create_session", self.clients.create_session),
             (web.post, "session_heartbeat", self.clients.session_heartbeat),
             (web.post, "sessions/{id}/finish", self.clients.finish_session),
+            (web.get, "sessions", self.clients.sessions),
+            (web.get, "sessions/{id}", self.clients.session),
             (web.post, "create_model", training.create_model),
             (web.post, "get_info", training.get_info),
             (web.post, "forward_backward", training.forward_backward),
@@ -78,6 +86,10 @@ class Server:
             (web.post, "save_weights", training.save_weights),
             (web.post, "save_weights_for_sampler", training.save_weights_for_sampler),
             (web.post, "load_weights", training.load_weights),
+            (web.post, "copy_weights", saved.copy_weights),
+            (web.post, "save_weights_external", exports.save_weights_external),
+            (web.get, f"training_runs/{{id}}/checkpoints/{EXTERNAL}/{{name}}/external_weights_urls", exports.urls),
+            (web.get, f"{FILES}/{{id}}/{{name}}/{{file}}", exports.file),
             (web.post, "create_sampling_session", sampling.create_sampling_session),
             (web.post, "join_sampling_session", sampling.join_sampling_session),
             (web.get, "samplers/{id}", sampling.sampler),
@@ -119,10 +131,15 @@ class Server:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Check the key, and turn every fault into an answer."""
         try:
-            if self.options.api_key is not None and not request.path.endswith("/healthz"):
+            open_to_all = (f"{API}/healthz", f"{API}/{FILES}/")
+            if self.options.api_key is not None and not request.path.startswith(open_to_all):
                 given = request.headers.get("X-API-Key", "")
-                if not hmac.compare_digest(given.encode(), self.options.api_key.encode()):
-                    raise RequestError("the X-API-Key header is missing or wrong; set TINKER_API_KEY", status=401)
+                key = self.options.api_key
+                if not hmac.compare_digest(given.encode(), key.encode()) and not is_token(key, given):
+                    refusal = _refusal("the X-API-Key header is missing or wrong; set TINKER_API_KEY", 401)
+                    if given.startswith("eyJ"):  # A token of an engine with another key, or an old one.
+                        refusal.headers["WWW-Authenticate"] = 'Bearer error="invalid_token"'
+                    return refusal
             return await handler(request)
         except RequestError as error:
             return _refusal(str(error), error.status)
@@ -130,29 +147,11 @@ class Server:
             return _refusal(f"{request.method} {request.path}: {error.reason}", error.status)
         except Exception as error:
             logger.exception("%s %s failed", request.method, request.path)
-            return _refusal(_fault(error), 500)
+            return _refusal(fault(error), 500)
 
-    async def _retrieve_future(self, request: web.Request) -> web.Response:
-        """The result of a promise, or 408 while there is none."""
-        promise = self.promises.get(m.parse(m.RetrieveFuture, await request.read()).request_id)
-        done, _ = await asyncio.wait([promise.future], timeout=POLL_SECONDS)
-        if not done:
-            pending = {"type": "try_again", "request_id": promise.request_id, "queue_state": "active"}
-            return web.json_response(pending, status=408)
-        result = promise.fetch()
-        if isinstance(result, bytes):
-            return web.Response(body=result, content_type="application/x-protobuf")
-        if isinstance(result, RequestError):
-            result = {"error": str(result), "category": "user"}
-        elif isinstance(result, Exception):
-            logger.error("a request failed", exc_info=result)
-            result = {"error": _fault(result), "category": "server"}
-        return web.json_response(result)
-
-    async def _cancel_future(self, request: web.Request) -> web.Response:
-        """Cancel a sampling request; other requests go on."""
-        self.promises.cancel(self.promises.get(m.parse(m.RetrieveFuture, await request.read()).request_id))
-        return web.json_response({})
+    async def _token(self, _request: web.Request) -> web.Response:
+        """A token that names the one user there is; see `identity`."""
+        return web.json_response({"jwt": new_token(self.options.api_key or "")})
 
 
 def _always(answer: dict[str, Any]) -> Handler:
@@ -165,10 +164,6 @@ def _always(answer: dict[str, Any]) -> Handler:
 def _refusal(message: str, status: int) -> web.Response:
     category = "server" if status >= 500 else "user"
     return web.json_response({"error": message, "detail": message, "category": category}, status=status)
-
-
-def _fault(error: Exception) -> str:
-    return f"the engine failed: {type(error).__name__}: {error}"
 
 
 def serve(options: EngineOptions, ready: Callable[[str], None] | None = None, parent: int | None = None) -> None:
