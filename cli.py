@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,10 +53,24 @@ class LazyCommand:
         if isinstance(command, typer.Typer):
             group = typer.main.get_group(command)
             group.name = name
-            return group
+            return _with_wrapped_help(group)
         app = typer.Typer(add_completion=False)
         app.command(name, context_settings=dict(self.settings) or None)(command)
-        return typer.main.get_command(app)
+        return _with_wrapped_help(typer.main.get_command(app))
+
+
+def _with_wrapped_help(command: Any) -> Any:
+    """The command, and those below it, with every paragraph of the help on one line.
+
+    Typer keeps the line ends of a docstring from its second paragraph on, so that they would stand among those that the
+    terminal's width makes.
+    """
+    if command.help:
+        paragraphs = inspect.cleandoc(command.help).split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
+    for each in getattr(command, "commands", {}).values():
+        _with_wrapped_help(each)
+    return command
 
 
 def lazy_group(commands: Mapping[str, LazyCommand], **options: Any) -> typer.Typer:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Features, List, Value
 
-from .errors import read_json
+from .errors import BadInput, read_json
 from .paper import COLUMNS, DISRUPTION_LABELS, NOVELTY_LABELS, Paper
 from .splits import CUTOFF_VIEWS, SPLITS
 
@@ -116,9 +117,21 @@ class Tally:
 
 
 def read_rows(folder: Path, split: str) -> Iterator[dict[str, Any]]:
-    """Rows of a split, one batch in memory at a time."""
-    for batch in pq.ParquetFile(split_file(folder, split)).iter_batches(ROWS_AT_A_TIME):
-        yield from batch.to_pylist()
+    """Rows of a split, one batch in memory at a time. Raises `BadInput` if its file is damaged."""
+    path = split_file(folder, split)
+    with _damage_named(path), pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(ROWS_AT_A_TIME):
+            yield from batch.to_pylist()
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise BadInput(f"{path} is damaged: {error}; build the dataset again") from error
 
 
 def split_file(folder: Path, split: str) -> Path:
@@ -129,7 +142,7 @@ def split_file(folder: Path, split: str) -> Path:
 def load_papers(folder: str | Path, split: str) -> list[Paper]:
     """Papers of one split, in publication order.
 
-    Raises `FileNotFoundError` if the folder holds no dataset, or not that split.
+    Raises `FileNotFoundError` if the folder holds no dataset, or not that split, and `BadInput` if the file is damaged.
     """
     path = split_file(Path(folder), split)
     if not path.is_file():
@@ -140,7 +153,9 @@ def load_papers(folder: str | Path, split: str) -> list[Paper]:
             f"no dataset split at {path}; build one with `scisci-gym build ... --out {folder}`, splits are "
             f"{', '.join(SPLITS)}, and {' and '.join(CUTOFF_VIEWS)} where there is a --cutoff"
         )
-    return [Paper.from_row(row) for row in pq.read_table(path).to_pylist()]
+    with _damage_named(path):
+        rows = pq.read_table(path).to_pylist()
+    return [Paper.from_row(row) for row in rows]
 
 
 def load_card(folder: str | Path) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .labels.graph_labels import PAPERS
 from .near_duplicates import later_copies
@@ -50,7 +50,7 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
     card = load_card(folder)
     try:
         rows_of = {name: list(read_rows(folder, name)) for name in SPLITS}
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, BadInput) as error:
         return [Check("files", "the parquet files of the splits", [str(error)])]
     rows = [row for split in rows_of.values() for row in split]
     checks = [*_hash_and_counts(card, rows_of), _labels_follow(card, rows), _split_rules(card, rows_of)]

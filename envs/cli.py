@@ -107,7 +107,7 @@ def play(
 @app.command()
 def check(
     env_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The environment's id. Without it, all are checked.")
+        str | None, typer.Argument(metavar="ID", help="The environment's id. Without it, all are checked.")
     ] = None,
 ) -> None:
     """Check that an environment is fit to train on."""

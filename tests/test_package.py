@@ -65,6 +65,19 @@ def test_help_everywhere(command: list[str]) -> None:
     assert "Usage" in done.output
 
 
+@pytest.mark.parametrize("command", [["play"], ["train"], ["eval"]])
+def test_a_paragraph_of_help_breaks_only_where_the_terminal_ends(command: list[str], monkeypatch) -> None:
+    from typer.testing import CliRunner
+
+    from scisci_gym.cli import app
+
+    monkeypatch.setenv("COLUMNS", "1000")
+    lines = CliRunner().invoke(app, [*command, "--help"]).output.split("\u256d")[0].splitlines()
+    _, *paragraphs = [paragraph for paragraph in "\n".join(line.strip() for line in lines).split("\n\n") if paragraph]
+    assert len(paragraphs) == 2
+    assert not any("\n" in paragraph.strip() for paragraph in paragraphs)
+
+
 @pytest.mark.parametrize(
     ("words", "cause", "remedy"),
     [

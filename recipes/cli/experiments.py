@@ -170,7 +170,7 @@ def study(
 
 def check(
     env_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The environment's id. Without it, all are checked.")
+        str | None, typer.Argument(metavar="ID", help="The environment's id. Without it, all are checked.")
     ] = None,
     learnable: Annotated[
         bool, typer.Option("--learnable", help="Train on a synthetic corpus as well, and write a certificate.")

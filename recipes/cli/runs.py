@@ -61,7 +61,7 @@ def watch(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of training runs (their log_path).")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of training runs (their log_path).")],
     out: Annotated[Path, typer.Option(help="File to write.")] = Path("report.html"),
     episodes: Annotated[int, typer.Option(min=0, help="Largest number of episodes to show of every run.")] = 48,
 ) -> None:
