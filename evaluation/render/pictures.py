@@ -42,6 +42,8 @@ DASHED = {"linewidth": 1, "linestyle": (0, (4, 3))}
 FONTS: dict[Any, Any] = {"svg.fonttype": "none", "font.family": "sans-serif"}
 # Matplotlib computes with multiples of what it draws, which have to be floats too.
 DRAWABLE = 1e300
+# Inches of a picture with names beside it, whose letters can be read on a screen of 400 pixels.
+NARROW = 3.8
 # What is smaller than this throughout, such as a divergence of equal policies, is rounding and drawn as zero.
 ROUNDING = 1e-6
 
@@ -128,11 +130,25 @@ def curves_svg(
             lines = [Line2D([], [], color=LINES[at % len(LINES)], dashes=_dashes(at)) for at in range(len(runs))]
             axes.legend(lines, [_plain(name) for name in runs], frameon=False, fontsize=8, labelcolor=INK)
 
-    return figure_svg(title, draw, salt=key + title)
+    return figure_svg(
+        title, draw, salt=key + title, said=list(filter(None, (_ends(*run, key) for run in runs.items())))
+    )
+
+
+def _ends(name: str, seeds: Sequence[Rows], key: str) -> str:
+    """Where a line begins and ends, in words; nothing where there is no line."""
+    steps, _, mean, _ = _band(seeds, key)
+    if not len(steps):
+        return ""
+    return f"{name} from {mean[0]:.3g} at step {steps[0]:g} to {mean[-1]:.3g} at step {steps[-1]:g}".strip()
 
 
 def figure_svg(
-    title: str, draw: Callable[[Any], None], size: tuple[float, float] = (5.2, 2.9), salt: str | None = None
+    title: str,
+    draw: Callable[[Any], None],
+    size: tuple[float, float] = (5.2, 2.9),
+    salt: str | None = None,
+    said: Sequence[str] = (),
 ) -> str:
     """A picture in the style of the pages, as an `<svg>` element.
 
@@ -144,6 +160,8 @@ def figure_svg(
     size : (width, height) in inches
     salt : str, optional
         Makes the ids of the picture's parts differ from those of other pictures; default: the title.
+    said : sequence of str
+        What the picture shows, for readers who do not see it; the title stands before it.
     """
     with matplotlib.rc_context({**FONTS, "svg.hashsalt": salt or title}):
         figure, axes = plt.subplots(figsize=size)
@@ -161,7 +179,7 @@ def figure_svg(
             figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
         finally:
             plt.close(figure)
-    return _themed(buffer.getvalue(), title)
+    return _themed(buffer.getvalue(), ": ".join(filter(None, [title, ", ".join(said)])))
 
 
 def legend_line(at: int) -> str:
@@ -213,7 +231,7 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _themed(svg: str, title: str) -> str:
+def _themed(svg: str, text: str) -> str:
     svg = svg[svg.index("<svg") :]
     # A style element would apply to the whole page and not to the picture alone; the metadata name only matplotlib.
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
@@ -221,7 +239,7 @@ def _themed(svg: str, title: str) -> str:
         svg = svg.replace(colour, variable)
     # The page's own letters; what is drawn stays readable on its own as well.
     svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
-    return svg.replace("<svg", f'<svg role="img" stroke-linejoin="round" aria-label="{html.escape(title)}"', 1)
+    return svg.replace("<svg", f'<svg role="img" stroke-linejoin="round" aria-label="{html.escape(text)}"', 1)
 
 
 def reliability_svg(title: str, result: Calibration) -> str:
@@ -264,7 +282,9 @@ def scores_svg(
                 f"{_plain(name)} {value:.3f} ", (value, 0.1), ha="right", va="center", color=MUTED, fontsize=8
             )
 
-    return figure_svg(title, draw, size=(5.2, 0.27 * len(rows) + 1.0))
+    said = [f"{name} {score.value:.3f}" for name, score, _ in rows]
+    said += [f"{best[0]} {best[1]:.3f}"] if best is not None else []
+    return figure_svg(title, draw, size=(NARROW, 0.27 * len(rows) + 1.0), said=said)
 
 
 def board_svg(board: Board) -> str:
@@ -274,7 +294,12 @@ def board_svg(board: Board) -> str:
         _draw_entries(axes, board, MUTED, LINES[0], INK)
         axes.set_xlabel(board.main_name, fontsize=9, color=INK)
 
-    return figure_svg(f"{board.env_id}: {board.main_name}", draw, size=(5.2, 0.27 * len(board.entries) + 1.0))
+    return figure_svg(
+        f"{board.env_id}: {board.main_name}",
+        draw,
+        size=(NARROW, 0.27 * len(board.entries) + 1.0),
+        said=[f"{entry.name} {entry.outcome.main_score.value:.3f}" for entry in board.entries],
+    )
 
 
 def write_plot(boards: Sequence[Board], stem: Path) -> list[Path]:

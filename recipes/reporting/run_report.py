@@ -16,7 +16,7 @@ from ...evaluation.render.pictures import curves_svg
 from ..monitoring import metrics as m
 from ..monitoring.record import RunState
 from ..monitoring.summary import RunSummary, comparison_sentence, facts_of
-from .transcripts import LoggedEpisode, episodes_of
+from .transcripts import LoggedEpisode, episodes_of, readable_prompt
 
 # Metrics are means over few rollouts, so curves have a running mean over this fraction of the steps.
 SMOOTHED = 25
@@ -61,8 +61,7 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
         ReportedRun(
             name,
             summary,
-            # A policy can write anything, also what looks like a key.
-            [replace(each, data=without_secrets(each.data)) for each in episodes_of(summary.state.folder, episodes)],
+            [_shown(each) for each in episodes_of(summary.state.folder, episodes)],
         )
         for name, summary in zip(names_of(states), summaries, strict=True)
     ]
@@ -83,6 +82,12 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
         "version": version("scisci-gym"),
     }
     return render_page("run_report.html.j2", out, **page)
+
+
+def _shown(episode: LoggedEpisode) -> LoggedEpisode:
+    """The episode as the page shows it. A policy can write anything, also what looks like a key."""
+    turns = [(readable_prompt(asked), answered) for asked, answered in episode.data["turns"]]
+    return replace(episode, data=without_secrets({**episode.data, "turns": turns}))
 
 
 def names_of(states: Sequence[RunState]) -> list[str]:

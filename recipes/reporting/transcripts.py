@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -10,6 +11,9 @@ from typing import Any
 
 from ...envs.training.transcripts import EPISODE
 from ..monitoring.metrics import run_store
+
+# A message's begin in ChatML, with its role; the header after which the policy answers; and any special token.
+_ROLE, _HEADER, _TOKEN = re.compile(r"<\|im_start\|>(\w+)"), re.compile(r"\[assistant\]\s*$"), re.compile(r"<\|\w+\|>")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,19 @@ def episodes_of(run: str | Path, most: int = 48, per_step: int = 4) -> list[Logg
         logged = islice(_episodes((store.read_logtree(step) or {}).get("root")), per_step)
         episodes += [LoggedEpisode(step, number, data) for number, data in enumerate(logged)]
     return episodes[:most]
+
+
+def readable_prompt(text: str) -> str:
+    """A logged prompt without the special tokens of its chat template. Roles other than the user's are in brackets.
+
+    Examples
+    --------
+    >>> turn = "<|im_start|>{}\\n{}<|im_end|>\\n"
+    >>> readable_prompt(turn.format("system", "Be brief.") + turn.format("user", "Who?") + "<|im_start|>assistant\\n")
+    '[system]\\nBe brief.\\nWho?'
+    """
+    named = _HEADER.sub("", _TOKEN.sub("", _ROLE.sub(r"[\1]", text)))
+    return named.replace("[user]\n", "").strip()
 
 
 def _episodes(node: Any) -> Iterator[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,21 @@ def test_episodes_are_spread_over_the_run(config) -> None:
     assert {episode.step for episode in episodes_of(folder, most=100)} == set(range(8)), "a file in the making"
 
 
+def test_headings_of_a_report_do_not_skip_a_level(config, tmp_path: Path) -> None:
+    page = Outline(reported(tmp_path, run_of(config("a")), run_of(config("b"))))
+    levels = [int(tag[1]) for tag in page.tags if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_a_report_shows_prompts_without_the_tokens_of_the_chat_template(config, tmp_path: Path) -> None:
+    prompt = "<|im_start|>user\nJudge<|im_end|>\n<|im_start|>assistant\n"
+    text = "".join(Outline(reported(tmp_path, run_of(config(), text=prompt))).text)
+    assert "Judge this: Judge\n" in text
+    assert "<|" not in text
+    assert "[assistant]" not in text
+
+
 def test_a_band_of_seeds_is_lowest_mean_and_highest_where_all_have_values() -> None:
     seeds = [[{"step": step, "x": value + step} for step in range(4)] for value in (0, 3)]
     seeds[1] = seeds[1][:3]
@@ -174,7 +190,7 @@ def test_pictures_take_their_colours_from_the_page_and_escape_names() -> None:
     assert "var(--c1" in svg
     assert "#0101" not in svg
     assert "<style" not in svg
-    assert 'aria-label="a &lt; b"' in svg
+    assert 'aria-label="a &lt; b: &lt;b&gt; from 1 at step 0 to 1 at step 0"' in svg, "what the picture shows, in words"
     assert "&lt;b&gt;" in svg
     assert "$y$" in svg
     with pytest.raises(ValueError, match="smooth must be"):

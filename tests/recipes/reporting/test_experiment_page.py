@@ -44,6 +44,7 @@ def test_a_picture_of_the_result_stands_before_the_sentences(tmp_path: Path) -> 
     assert page.index("<svg") < page.index("RL won.") < page.index("<h2>Scores")
     assert all(f">{name}<" in page for name in ("prior", "RL &lt;b&gt;"))
     assert f"{BEST} 0.900" in page
+    assert f'aria-label="Macro-F1: prior 0.500, RL &lt;b&gt; 0.500, {BEST} 0.900"' in page
     assert "<svg" not in page_of(tmp_path, Section("Scores", [SCORES]))
 
 
