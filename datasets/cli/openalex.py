@@ -8,24 +8,27 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import rich
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ..atomic_files import write_json_atomically
 from ..build import BuildOptions, build_dataset
 from ..dataset_folder import dataset_folder, refuse_overlap
 from ..errors import read_json
-from ..openalex.api.client import BASE_URL, DAILY_USD, Connection, api_key
+from ..openalex.api.client import BASE_URL, DAILY_USD, FREE_KEY, Connection, api_key
 from ..openalex.api.cost import Step, cost, first_plan, second_plan
 from ..openalex.api.errors import Stopped
-from ..openalex.api.neighbourhood import Collected, Wanted, collect, floored, read_seeds
+from ..openalex.api.neighbourhood import Collected, collect, floored
 from ..openalex.api.response_cache import PageStore
+from ..openalex.api.wanted import Wanted, read_seeds
 from ..openalex.shards import write_works
 from ..progress import step_bars
 from .build_command import build_command
 
-STOPPED = 3
+STOPPED, INTERRUPTED = 3, 130
 
 
 # A neighbourhood is not the literature of a year, with which novelty scores compare a paper.
@@ -69,12 +72,12 @@ def openalex(
     ids = () if seeds is None else read_seeds(seeds)
     wanted = Wanted(query, ids, from_year, to_year, max_focal, options.rules.window, max_cited)
     refuse_overlap(out, [] if seeds is None else [seeds])
-    key, console, steps = api_key(), Console(highlight=False), first_plan(wanted)
+    key, console, steps = api_key(), Console(quiet=quiet and not dry_run, highlight=False), first_plan(wanted)
     show_plan(steps, f"Plan for up to {wanted.max_focal:,} focal papers", console)
     low, high = cost(steps)
     console.print(
-        f"Expected cost ${low:.4f} to ${high:.4f}; the free budget of a day is ${DAILY_USD[key is not None]:g} "
-        + ("with a key." if key else "without a key (OPENALEX_API_KEY; free at openalex.org/settings/api).")
+        f"Expected cost ${low:.4f} to ${high:.4f}; the free budget of a day is "
+        + (f"${DAILY_USD[True]:g}." if key else f"${DAILY_USD[False]:g} or less without a key; {FREE_KEY}.")
         + " A run that stops at the budget can be continued the next day, and no page is paid for twice."
     )
     if dry_run:
@@ -82,14 +85,23 @@ def openalex(
     with dataset_folder(out):
         store = PageStore(out / "pages")
         connection = Connection(
-            store, base_url=base_url, key=key, budget_usd=budget, patience=patience, backoff=backoff
+            store,
+            base_url=base_url,
+            key=key,
+            budget_usd=budget,
+            patience=patience,
+            backoff=backoff,
+            # On the console of the progress bars, which makes room for it.
+            notice=lambda text: None if quiet else rich.print(f"[yellow]{escape(text)}[/yellow]"),
         )
         try:
             return build_openalex(wanted, connection, out, options, quiet=quiet)
-        except Stopped as stopped:
+        except (Stopped, KeyboardInterrupt) as stop:
+            is_stopped = isinstance(stop, Stopped)
+            why = str(stop) if is_stopped else "everything fetched so far is kept; run the same command again to go on"
             errors = Console(stderr=True, soft_wrap=True, highlight=False)
-            errors.print(f"[yellow]stopped:[/yellow] {stopped}")
-            raise typer.Exit(STOPPED) from stopped
+            errors.print(f"[yellow]{'stopped' if is_stopped else 'interrupted'}:[/yellow] {escape(why)}")
+            raise typer.Exit(STOPPED if is_stopped else INTERRUPTED) from stop
         finally:
             spent = connection.spending
             left = "" if spent.remaining_usd is None else f", ${spent.remaining_usd:.4f} left of the day's budget"
@@ -143,7 +155,8 @@ def show_plan(steps: Sequence[Step], title: str, console: Console) -> None:
         table.add_column(heading, justify=justify)  # pyright: ignore[reportArgumentType]
     for step in steps:
         requests = f"{step.low:,}" if step.low == step.high else f"{step.low:,} - {step.high:,}"
-        table.add_row(step.name, requests, f"up to ${step.high * step.price_usd:.4f}", step.basis)
+        price = f"up to ${step.high * step.price_usd:.4f}" if step.price_usd else "free"
+        table.add_row(step.name, requests, price, step.basis)
     console.print(table)
 
 

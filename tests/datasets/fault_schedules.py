@@ -27,8 +27,8 @@ from scisci_gym.datasets.openalex.api import client as openalex
 from scisci_gym.datasets.openalex.api import neighbourhood as collect
 from scisci_gym.datasets.openalex.api.client import Connection
 from scisci_gym.datasets.openalex.api.errors import Refused, Stopped
-from scisci_gym.datasets.openalex.api.neighbourhood import Wanted
 from scisci_gym.datasets.openalex.api.response_cache import PageStore
+from scisci_gym.datasets.openalex.api.wanted import Wanted
 
 MAX_RUNS = 400
 

@@ -4,7 +4,8 @@ Run as ``python openalex_server.py WORKS_FOLDER``; it prints its port. Shapes fo
 ``meta`` with count, cost and cursor, rate-limit headers, 301 for merged works, 400 with an explanation.
 
 ``POST /_control`` takes a JSON object: ``seed`` and ``rate`` of faults, ``kinds``, the ``pid`` to kill, ``key`` that is
-accepted, ``budget`` in dollars. ``GET /_log`` tells what was asked for: ``[address, outcome, authorised]``.
+accepted, ``budget`` in dollars, ``merged``, the status of merged works (301 or 404). ``GET /_log`` tells what was asked
+for: ``[address, outcome, authorised]``.
 
 A list can also lie: answer in good form what is not so. ``lies`` are the kinds (`LIES`), ``lie_rate`` how often; with
 ``steady`` an address always gets the same lie, otherwise it depends on the number of the request.
@@ -44,7 +45,16 @@ REFUSALS = {
     "throttled": (429, {"retry-after": "3600"}, {"error": "Account throttled", "message": "Slow down."}),
     "paid": (429, {}, {"error": "Plan required", "message": "from_updated_date needs a paid plan."}),
     "server": (503, {}, {"error": "Service unavailable", "message": "try again"}),
+    # Not among KINDS: these do not pass.
+    "forever": (429, {"retry-after": "inf"}, {"error": "Too many requests"}),
+    "centuries": (429, {"retry-after": "1e300"}, {"error": "Too many requests"}),
+    "brackets": (429, {"retry-after": "54000"}, {"error": "Insufficient [/budget]"}),
+    "needs_key": (403, {}, {"error": "Forbidden", "message": "Cursor paging needs an API key."}),
 }
+LONGEST_ADDRESS = 4094
+"""Bytes of an address, by OpenAlex's documentation of 2026."""
+LISTED_AUTHORS = 100
+"""Authors of a work that a list gives."""
 
 
 class Corpus:
@@ -68,10 +78,10 @@ class Corpus:
                 self.by_doi[work["doi"].lower().removeprefix("https://doi.org/")] = number
         self.words = {}
 
-    def select(self, filters: list[str]) -> list[int]:
-        """Numbers of the works that pass all filters, most cited first."""
+    def select(self, filters: list[str], search: str = "") -> list[int]:
+        """Numbers of the works that pass all filters and hold all words of a search, most cited first."""
         chosen: set[int] | None = None
-        tests = []
+        tests = [lambda w: all(word in self.text(w) for word in search.lower().split())] if search else []
         for entry in filters:
             name, value = entry.split(":", 1)
             if name in ("openalex", "cites", "doi"):
@@ -90,9 +100,6 @@ class Corpus:
                 tests.append(lambda w, low=low, high=high: low <= (w["publication_year"] or -1) <= high)
             elif name == "has_abstract":
                 tests.append(lambda w: bool(w["abstract_inverted_index"]))
-            elif name == "title_and_abstract.search":
-                wanted = value.lower().split()
-                tests.append(lambda w, wanted=wanted: all(word in self.text(w) for word in wanted))
             else:
                 raise ValueError(f"{name} is not a valid field. Valid fields are ...")
         found = [
@@ -123,7 +130,7 @@ class State:
         self.kinds, self.pid, self.key = wish.get("kinds", KINDS), wish.get("pid"), wish.get("key")
         self.budget = wish.get("budget", 1000.0)
         self.lies, self.lie_rate, self.steady = wish.get("lies", LIES), wish.get("lie_rate", 0.0), wish.get("steady")
-        self.count, self.log = wish.get("count", 0), []
+        self.count, self.log, self.merged = wish.get("count", 0), [], wish.get("merged", 301)
 
     def fault(self) -> str | None:
         """The fault of the next request, by its number alone."""
@@ -177,7 +184,12 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
-        if fault == "gateway":
+        if len(self.path) > LONGEST_ADDRESS:
+            message = f"Your request URL is {len(self.path)} bytes, over the {LONGEST_ADDRESS}-byte limit."
+            self._send(400, {}, json.dumps({"error": "Request URL too long", "message": message}).encode())
+        elif fault == "drip":
+            self._drip()
+        elif fault == "gateway":
             self._send(502, {"content-type": "text/html"}, b"<html>Bad gateway</html>")
         elif fault in REFUSALS:
             status, headers, body = REFUSALS[fault]
@@ -223,12 +235,12 @@ class Handler(BaseHTTPRequestHandler):
         query = dict(parse_qsl(parts.query))
         if parts.path.startswith("/works/"):
             return self._single(unquote(parts.path.removeprefix("/works/")))
-        search = ".search" in query.get("filter", "")
+        search = query.get("search.title_and_abstract", "")
         try:
             size = int(query.get("per-page", 25))
             if not 1 <= size <= 100:
                 raise ValueError("per-page parameter must be between 1 and 100")
-            found = CORPUS.select(query["filter"].split(","))
+            found = CORPUS.select(query["filter"].split(","), search)
         except ValueError as error:
             answer = {"error": "Invalid query parameters error.", "message": str(error)}
             return 400, {}, json.dumps(answer).encode(), 0.0001
@@ -265,13 +277,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def _single(self, name: str) -> tuple[int, dict, bytes, float]:
         number = CORPUS.by_doi.get(name[4:].lower()) if name.startswith("doi:") else int(name[1:])
-        if number in CORPUS.merged:
+        if number in CORPUS.merged and STATE.merged == 301:
             return 301, {"location": f"/works/W{CORPUS.merged[number]}"}, b"", 0.0
         if number not in CORPUS.works:
             return 404, {"content-type": "text/html"}, b"<html>404</html>", 0.0
         return 200, {}, orjson.dumps(CORPUS.works[number]), 0.0
 
     def _selected(self, work: dict, select: str | None) -> dict:
+        if len(work.get("authorships") or ()) > LISTED_AUTHORS:
+            work = {**work, "authorships": work["authorships"][:LISTED_AUTHORS], "is_authors_truncated": True}
         return work if select is None else {name: work.get(name) for name in select.split(",")}
 
     def _send(self, status: int, headers: dict, body: bytes, length: int | None = None) -> None:
@@ -281,6 +295,15 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(body) if length is None else length))
         self.end_headers()
         self.wfile.write(body)
+
+    def _drip(self) -> None:
+        """A byte of an answer that is never whole, every now and then."""
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            for byte in b"HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n" + b" " * 60:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                time.sleep(0.05)
 
     def _kill(self) -> None:
         self.close_connection = True

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,7 +33,8 @@ TRIES = 3
 NOT_THERE = b'{"not_found":true}'
 """What is kept for a single work that does not exist, so that it is not looked for again."""
 DAILY_USD = {True: 1.0, False: 0.1}
-"""Budget of a day with a free key, and without a key."""
+"""Budget of a day with a free key, and without a key; without one some pages of OpenAlex's own say 0.01."""
+FREE_KEY = "a free one from openalex.org/settings/api, put into OPENALEX_API_KEY, has $1 a day"
 
 
 def api_key() -> str | None:
@@ -74,8 +77,12 @@ class Connection:
         Tries of one request before the run stops.
     backoff : float
         Seconds before the second try; doubled for each further one.
+    deadline : float
+        Seconds for one answer, from the request to its last byte.
     sleep : callable
         `time.sleep`, or a stand-in.
+    notice : callable
+        Called with a sentence before each pause: why there is one, and how long it is.
     """
 
     def __init__(
@@ -88,15 +95,20 @@ class Connection:
         patience: float = 120.0,
         attempts: int = 8,
         backoff: float = 1.0,
+        deadline: float = 120.0,
         sleep: Callable[[float], object] = time.sleep,
+        notice: Callable[[str], object] = lambda _: None,
     ):
+        for option, value in (("--budget", budget_usd), ("--patience", patience)):
+            if value is not None and not value >= 0:
+                raise BadInput(f"{option} must be a number of at least 0, got {value:g}")
         if not base_url.startswith(("https://", "http://")):
             raise BadInput(f"--base-url must start with https:// or http://, got {base_url!r}")
         self.store, self.base_url = store, base_url.rstrip("/")
         self.budget_usd, self.patience, self.attempts, self.backoff = budget_usd, patience, attempts, backoff
         self.spending = Spending()
-        self._sleep = sleep
-        self._auth = key_header(key)
+        self.deadline, self._sleep, self._notice = deadline, sleep, notice
+        self._auth, self._has_key = key_header(key), key is not None
         self._session = requests.Session()
 
     def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
@@ -133,14 +145,17 @@ class Connection:
         problem = ""
         for attempt in range(self.attempts):
             if self.budget_usd is not None and self.spending.usd + price > self.budget_usd + 1e-12:
+                again = "run the same command again to go on, or " if price <= self.budget_usd else ""
                 raise Stopped(
                     f"the next request could take this run above its budget of ${self.budget_usd:g} "
-                    f"(${self.spending.usd:.4f} spent); run the same command again to go on, or raise --budget"
+                    f"(${self.spending.usd:.4f} spent, the request costs ${price:g}); {again}raise --budget"
                 )
             pause = self.backoff * 2**attempt
             try:
-                answer = self._session.get(url, auth=self._auth, timeout=(10, 60))
+                answer = self._get(url)
                 body = answer.content
+            except TimeoutError:
+                problem = f"no whole answer after {self.deadline:g} seconds"
             except requests.RequestException as error:
                 # Not the error's own text: it may repeat the address of a proxy with its password.
                 problem = type(error).__name__
@@ -155,11 +170,29 @@ class Connection:
                     problem = f"{answer.status_code}: {refused.message}"
                     pause = max(pause, self._wait_for(refused))
             if attempt + 1 < self.attempts:
+                self._notice(f"{problem}; waiting {pause:,.0f} s before try {attempt + 2} of {self.attempts}")
                 self._sleep(pause)
         raise Stopped(
             f"no usable answer from {self.base_url} after {self.attempts} tries, the last was {problem}; everything "
             "fetched so far is kept, run the same command again to go on"
         )
+
+    def _get(self, url: str) -> requests.Response:
+        """An answer with its body; `TimeoutError` if it is not there within the deadline.
+
+        The timeouts of `requests` are for the time between two bytes, so that an answer that comes byte by byte would
+        hold the run for hours. A thread of its own waits for it and is left behind when the time is over.
+        """
+        future: Future[requests.Response] = Future()
+
+        def fetch() -> None:
+            try:
+                future.set_result(self._session.get(url, auth=self._auth, timeout=(10, 60)))
+            except Exception as error:
+                future.set_exception(error)
+
+        threading.Thread(target=fetch, daemon=True).start()
+        return future.result(self.deadline)
 
     def _account(self, answer: requests.Response) -> None:
         self.spending.requests += 1
@@ -169,6 +202,8 @@ class Connection:
 
     def _wait_for(self, refused: Refusal) -> float:
         """Seconds for which the API wants to be left alone; raises where waiting is no use, or takes too long."""
+        if refused.kind == "bad_key" and not self._has_key:
+            raise Refused(f"OpenAlex wants a key for this request ({refused.message}); {FREE_KEY}", refused.kind)
         if refused.kind == "bad_key":
             raise Refused(
                 f"OpenAlex does not accept the key in OPENALEX_API_KEY ({refused.message}); get one at "
@@ -181,10 +216,11 @@ class Connection:
         if wait > self.patience:
             resume = datetime.now(UTC) + timedelta(seconds=wait)
             why = {"budget": "the day's budget is spent", "throttled": "the account is throttled"}
+            more = "" if self._has_key or refused.kind != "budget" else f". With a key you need not wait: {FREE_KEY}"
             raise Stopped(
                 f"{why.get(refused.kind, 'the API asks for a long pause')} ({refused.message}); run the same command "
                 f"again after {resume:%Y-%m-%d %H:%M} UTC, in {math.ceil(wait / 60):,} minutes; everything fetched so "
-                "far is kept and not paid for again"
+                f"far is kept and not paid for again{more}"
             )
         return wait
 
@@ -214,10 +250,11 @@ class Page:
     count: int
 
 
-def pages(works: Works, *, again: bool = False) -> Iterator[Page]:
+def pages(works: Works, *, again: bool = False, most: int | None = None) -> Iterator[Page]:
     """All pages of a query, each work once, until ``next_cursor`` is null.
 
-    A page that is not full and completes the count is the last one; this saves one paid request for each query. A page
+    A page that completes the count is the last one if it is not full, or if there are `most` works in all, which is as
+    many as the query can have; this saves one paid request for each query. A page
     is requested again, up to `TRIES` times, if it repeats works of an earlier page, is not full although works are
     missing, or has the cursor of an earlier page. If the last try is wrong too, it is used as it is, and the caller
     compares the number of works with the count. Two pages in a row without a new work end the query, so that every
@@ -238,7 +275,7 @@ def pages(works: Works, *, again: bool = False) -> Iterator[Page]:
                 break
         seen |= set(new)
         yield Page(list(new.values()), count)
-        if len(answer) < PER_PAGE and len(seen) >= count:
+        if len(seen) >= count and (len(answer) < PER_PAGE or len(seen) == most):
             return
         without_news = 0 if new else without_news + 1
         cursor = following

@@ -4,6 +4,7 @@
 
 - A query calls ``_get_from_url`` for every address and makes its answers of ``resource_class``: `Works` overrides the
   first, so that the request goes through a connection of ours, which keeps pages and reads the headers.
+- ``_add_params`` adds a parameter to an address: `Works.search_title_and_abstract`, which pyalex has no method for.
 - The path of an address is the name of the class, in lower case.
 - ``pyalex.api.OpenAlexAuth`` sends the key in a header.
 """
@@ -33,6 +34,11 @@ class Works(pyalex.Works):
         self.source, self.again = source, False
         self.sent: dict[str, None] = {}
 
+    def search_title_and_abstract(self, words: str) -> Works:
+        """Add words to find. They are a parameter of their own: in a filter, a comma in them would start another."""
+        self._add_params("search.title_and_abstract", words)
+        return self
+
     def _get_from_url(self, url: str, session: Any = None) -> Any:
         price = 0.0 if isinstance(self.params, str) else SEARCH_USD if _is_search(self.params) else LIST_USD
         self.sent[url] = None
@@ -48,4 +54,4 @@ def key_header(key: str | None) -> OpenAlexAuth:
 
 
 def _is_search(params: Any) -> bool:
-    return isinstance(params, dict) and ("search" in params or any(".search" in k for k in params.get("filter") or {}))
+    return isinstance(params, dict) and any(name.partition(".")[0] == "search" for name in params)

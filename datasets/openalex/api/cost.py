@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..record import short_id
 from .client import MAX_IDS, PER_PAGE
 from .compat import LIST_USD, SEARCH_USD
-from .neighbourhood import Collected, Wanted, citing_batches
+from .neighbourhood import Collected, citing_batches, seed_filters
+from .wanted import Wanted
 
 REFERENCES = 33
 """References of a paper: the mean of 859 works taken from OpenAlex."""
@@ -33,12 +33,14 @@ def first_plan(wanted: Wanted) -> list[Step]:
     focal = wanted.max_focal if wanted.query is not None else min(wanted.max_focal, len(wanted.seeds))
     if wanted.query is not None:
         steps.append(Step("focal papers", 1, _pages(wanted.max_focal), SEARCH_USD, "at most --max-focal, 100 a page"))
-    if wanted.seeds:
-        ids = sum(short_id(seed) is not None for seed in wanted.seeds)
-        batches = _pages(ids) + _pages(len(wanted.seeds) - ids)
-        steps.append(Step("seeds", batches, batches, LIST_USD, "100 in a request"))
+    seeds = wanted.seeds[: wanted.max_focal]
+    filters = seed_filters(seeds)
+    if seeds:
+        steps.append(Step("seeds", len(filters), len(filters), LIST_USD, "100 in a request, fewer if they are long"))
     references = _pages(focal * REFERENCES)
     steps.append(Step("references", 0, references, LIST_USD, f"{REFERENCES} references for each paper, none shared"))
+    least, most = len(seeds) - sum(len(values) for _, values in filters), len(seeds) + focal * (1 + REFERENCES)
+    steps.append(Step("one by one", least, most, 0.0, "what lists leave out: merged works, more than 100 authors"))
     asked = focal * (1 + REFERENCES)
     low, high = (_pages(asked) + _pages(asked * a_year * wanted.window) for a_year in CITING_A_YEAR)
     basis = f"{CITING_A_YEAR[0]} (median) to {CITING_A_YEAR[1]} (mean) citing works in each of {wanted.window} years"
@@ -49,8 +51,8 @@ def first_plan(wanted: Wanted) -> list[Step]:
 def second_plan(wanted: Wanted, collected: Collected) -> list[Step]:
     """The plan for the citing works, when the focal papers and their references are known."""
     batches = citing_batches(wanted, collected)
-    most = sum(1 + sum(collected.rows[work]["cited_by_count"] for work in ids) // PER_PAGE for ids, _, _ in batches)
-    works = sum(len(ids) for ids, _, _ in batches)
+    cited = [sum(collected.rows[n]["cited_by_count"] for n in ids if n in collected.rows) for ids, _, _ in batches]
+    most, works = sum(1 + count // PER_PAGE for count in cited), sum(len(ids) for ids, _, _ in batches)
     return [Step("citing works", len(batches), most, LIST_USD, f"all citations of {works:,} works until today")]
 
 

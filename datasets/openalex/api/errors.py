@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,8 +16,10 @@ from ...errors import BadInput
 Kind = Literal["too_fast", "budget", "throttled", "paid", "bad_request", "bad_key", "not_found", "server"]
 # Asking again does not help with these: the request, or the account, has to change.
 FINAL = frozenset({"paid", "bad_request", "bad_key", "not_found"})
+LONGEST_WAIT = 366 * 86400.0
+"""Seconds. A longer wait that an answer asks for, which a date could not express, counts as this one."""
 _OF_STATUS: dict[int, Kind] = {
-    400: "bad_request", 401: "bad_key", 404: "not_found", 410: "not_found", 422: "bad_request"
+    400: "bad_request", 401: "bad_key", 404: "not_found", 410: "not_found", 414: "bad_request", 422: "bad_request"
 }  # fmt: skip
 
 
@@ -63,6 +66,8 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, now: datetime 
     if status not in (403, 429):
         return Refusal("server", message, wait)
     words, remaining = message.lower(), number(headers.get("x-ratelimit-remaining-usd"))
+    if status == 403 and "api key" in words.replace("_", " "):
+        return Refusal("bad_key", message)
     if "budget" in words or "credit" in words or (remaining is not None and remaining <= 0):
         return Refusal("budget", message, number(headers.get("x-ratelimit-reset")) if wait is None else wait)
     if wait is None and any(word in words for word in ("premium", "paid", "subscri", "plan ")):
@@ -78,11 +83,12 @@ def until_midnight(now: datetime | None = None) -> float:
 
 
 def number(header: str | None) -> float | None:
-    """The number in a header; None where there is no header, or no number in it."""
+    """The finite number in a header; None where there is no header, or no such number in it."""
     try:
-        return None if header is None else float(header)
+        value = math.nan if header is None else float(header)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 def _message(body: bytes) -> str:
@@ -104,4 +110,4 @@ def _retry_after(header: str | None, now: datetime) -> float | None:
             seconds = (parsedate_to_datetime(header) - now).total_seconds()
         except (TypeError, ValueError):
             return None
-    return None if seconds is None else max(0.0, seconds)
+    return None if seconds is None else min(max(0.0, seconds), LONGEST_WAIT)

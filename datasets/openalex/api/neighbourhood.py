@@ -9,63 +9,33 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 
 from ...errors import BadInput
-from ..merged_ids import RetiredIds
+from ..merged_ids import DELETED_WORK, RetiredIds
 from ..record import WORKS_SCHEMA, UnusableWork, normalised_doi, short_id, work_row
 from ..works_table import WorksTable
 from .client import MAX_IDS, Connection, pages, single, whole_answer
 from .compat import Works
+from .wanted import Wanted
 
+LONGEST_FILTER = 3000
+"""Bytes for the values of a filter. The API takes addresses of 4,094 bytes; the rest is for the other parameters."""
+MOST_AUTHORS = 100
+"""Authors of a work that a list gives; only the work by itself has all of them."""
 NARROW = ["id", "publication_year", "referenced_works", "updated_date", "is_xpac"]
 REFERENCE = [*NARROW, "doi", "title", "publication_date", "language", "type", "primary_location", "cited_by_count"]
-FOCAL = [*REFERENCE, "is_retracted", "is_paratext", "primary_topic", "authorships", "abstract_inverted_index"]
+FOCAL = [
+    *REFERENCE, "is_retracted", "is_paratext", "primary_topic", "authorships", "is_authors_truncated",
+    "abstract_inverted_index",
+]  # fmt: skip
 # Shows progress: (step, requests made since the last call, requests expected).
 Report = Callable[[str, int, int], object]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which papers a dataset is to be made of.
-
-    Parameters
-    ----------
-    query : str or None
-        Words to find in title and abstract, in the API's order of relevance.
-    seeds : tuple of str
-        OpenAlex ids or DOIs, instead of or beside a query.
-    from_year, to_year, max_focal : int or None
-        First and last publication year, and largest number, of focal papers.
-    window : int
-        Years after publication whose citations count.
-    max_cited : int or None
-        The citing works of works that are cited more often than this are not fetched. Focal papers that cite one are
-        left without a label, because their n_k would be too small.
-    """
-
-    query: str | None
-    seeds: tuple[str, ...] = ()
-    from_year: int | None = None
-    to_year: int | None = None
-    max_focal: int = 200
-    window: int = 5
-    max_cited: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.query is None and not self.seeds:
-            raise BadInput("nothing to look for: give --query, or --seeds with a file of ids or DOIs")
-        if self.query is not None and not self.query.strip():
-            raise BadInput("--query is empty")
-        if self.max_focal < 1:
-            raise BadInput(f"--max-focal must be at least 1, got {self.max_focal}")
-        if self.from_year is not None and self.to_year is not None and self.from_year > self.to_year:
-            raise BadInput(f"--from-year {self.from_year} is after --to-year {self.to_year}")
 
 
 @dataclass
@@ -111,38 +81,27 @@ class Collected:
 
     def row(self, work: Any) -> dict[str, Any] | None:
         """Row of a work that the API gave; None, with a note in `unusable`, for one that cannot have a row."""
+        identifier = work.get("id") if isinstance(work, dict) else None
         try:
+            if short_id(identifier) == DELETED_WORK:
+                raise UnusableWork("deleted_id", f"W{DELETED_WORK} stands for all works that OpenAlex has deleted")
             return work_row(work)
         except UnusableWork as error:
-            self.unusable[work.get("id") if isinstance(work, dict) else None] = error.reason
+            self.unusable[identifier] = error.reason
             return None
+
+    def ids_of(self, works: Iterable[int]) -> list[int]:
+        """Works, each followed by the ids that were merged into it: works that cite it may do so by any of them."""
+        old: dict[int, list[int]] = {}
+        for number, now in sorted(self.merged.items()):
+            old.setdefault(now, []).append(number)
+        return [number for work in works for number in (work, *old.get(work, ()))]
 
     def note_merge(self, asked: int | None, work: dict[str, Any]) -> None:
         """Remember it if the work that came for the id `asked` has another id."""
         now = short_id(work["id"])
         if asked is not None and now is not None and now != asked:
             self.merged[asked] = now
-
-
-def read_seeds(file: Path) -> tuple[str, ...]:
-    """Ids (``W...`` or addresses) and DOIs from a text file, one on each line, without blank lines and ``#`` comments.
-
-    Raises `BadInput` if the file is missing or empty, or a line holds neither an id nor a DOI.
-    """
-    if not file.is_file():
-        raise BadInput(f"no file {file}; give a text file with one OpenAlex id or DOI on each line")
-    seeds = []
-    for number, line in enumerate(file.read_text().splitlines(), 1):
-        seed = line.split("#")[0].strip()
-        if not seed:
-            continue
-        work, doi = short_id(seed), normalised_doi(seed)
-        if work is None and not doi:
-            raise BadInput(f"{file} line {number}: {seed!r} is neither an OpenAlex id such as W2100837269 nor a DOI")
-        seeds.append(doi if work is None else f"W{work}")
-    if not seeds:
-        raise BadInput(f"{file} holds no id and no DOI")
-    return tuple(dict.fromkeys(seeds))
 
 
 def collect(
@@ -181,7 +140,10 @@ def floored(share: float, digits: int = 6) -> float:
 
 
 def citing_batches(wanted: Wanted, result: Collected) -> list[tuple[list[int], int, int]]:
-    """Which works are asked for their citing works, at most 100 at a time, and in which years: ``(ids, from, to)``."""
+    """Which works are asked for their citing works, at most 100 at a time, and in which years: ``(ids, from, to)``.
+
+    The ids that were merged into a work are asked for too: the reference lists of citing works still have them.
+    """
     span: dict[int, tuple[int, int]] = {}
     for focal in sorted(result.focal):
         row = result.rows[focal]
@@ -192,13 +154,49 @@ def citing_batches(wanted: Wanted, result: Collected) -> list[tuple[list[int], i
     most = math.inf if wanted.max_cited is None else wanted.max_cited
     allowed = [work for work in span if result.rows[work]["cited_by_count"] <= most]
     allowed.sort(key=lambda work: (*span[work], work))
-    return [(ids, min(span[work][0] for work in ids), max(span[work][1] for work in ids)) for ids in _hundreds(allowed)]
+    years = {number: span[number if number in span else result.merged[number]] for number in result.ids_of(allowed)}
+    return [(ids, min(years[n][0] for n in ids), max(years[n][1] for n in ids)) for ids in batches(years)]
+
+
+def batches(values: Iterable[Any]) -> list[list[Any]]:
+    """Values of a filter, for one request after the other: at most 100, and at most `LONGEST_FILTER` bytes.
+
+    Examples
+    --------
+    >>> [len(values) for values in batches(range(101))], len(batches(["10.1/" + 1000 * "x"] * 5))
+    ([100, 1], 3)
+    """
+    found: list[list[Any]] = []
+    room = 0
+    for value in values:
+        length = len(quote_plus(f"|{value}"))
+        if not found or len(found[-1]) == MAX_IDS or length > room:
+            found.append([])
+            room = LONGEST_FILTER
+        found[-1].append(value)
+        room -= length
+    return found
+
+
+def seed_filters(seeds: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """``(filter, values)`` of the requests that ask for seeds, without the DOIs that no filter can hold."""
+    ids = [seed for seed in seeds if short_id(seed) is not None]
+    # In a filter a comma or a bar would end the value.
+    dois = [seed for seed in seeds if short_id(seed) is None and not re.search(r"[,|!]", seed)]
+    return [("openalex", batch) for batch in batches(ids)] + [("doi", batch) for batch in batches(dois)]
 
 
 def _focal(wanted: Wanted, source: Connection, result: Collected, report: Report) -> None:
-    asked = found = 0
+    asked = found = cut = 0
 
     def add(work: dict[str, Any]) -> None:
+        nonlocal cut
+        authors, number = work.get("authorships"), short_id(work.get("id"))
+        is_full = isinstance(authors, list) and len(authors) == MOST_AUTHORS
+        if number is not None and (is_full or work.get("is_authors_truncated") is True):
+            cut += 1
+            work = {**work, "authorships": (single(source, f"W{number}") or {}).get("authorships")}
+            report("authors one by one", 1, cut)
         row = result.row(work)
         if row is not None:
             number, year = row["work_id"], row["publication_year"]
@@ -208,7 +206,7 @@ def _focal(wanted: Wanted, source: Connection, result: Collected, report: Report
 
     if wanted.query is not None:
         query = Works(source).filter(**_years(wanted.from_year, wanted.to_year), has_abstract=True).select(FOCAL)
-        query.filter(**{"title_and_abstract.search": wanted.query.strip()})
+        query.search_title_and_abstract(wanted.query.strip())
         for page in pages(query):
             asked = max(asked, min(page.count, wanted.max_focal))
             for work in page.works[: wanted.max_focal - found]:
@@ -227,16 +225,14 @@ def _focal(wanted: Wanted, source: Connection, result: Collected, report: Report
 
 
 def _seeds(seeds: Sequence[str], source: Connection, result: Collected, report: Report) -> Iterator[dict[str, Any]]:
-    ids = [seed for seed in seeds if short_id(seed) is not None]
-    # In a filter a comma or a bar would end the value.
-    dois = [seed for seed in seeds if short_id(seed) is None and not re.search(r"[,|!]", seed)]
-    filters = [("openalex", batch) for batch in _hundreds(ids)] + [("doi", batch) for batch in _hundreds(dois)]
     seen: set[str] = set()
-    for work in _listed(source, "seeds", filters, FOCAL, report):
+    for work in _listed(source, "seeds", seed_filters(seeds), FOCAL, report):
         seen |= {f"W{short_id(work['id'])}", normalised_doi(work.get("doi"))}
         yield work
-    for seed in (seed for seed in seeds if seed not in seen):
+    left = [seed for seed in seeds if seed not in seen]
+    for seed in left:
         work = single(source, seed if short_id(seed) is not None else f"doi:{seed}")
+        report("seeds one by one", 1, len(left))
         if work is None:
             result.unusable[seed] = "not_found"
         else:
@@ -246,16 +242,18 @@ def _seeds(seeds: Sequence[str], source: Connection, result: Collected, report: 
 
 def _references(source: Connection, result: Collected, report: Report) -> None:
     cited = {number for focal in result.focal for number in result.rows[focal]["referenced_works"]}
-    wanted = sorted(cited - set(result.rows))
-    filters = [("openalex", [f"W{number}" for number in batch]) for batch in _hundreds(wanted)]
+    wanted = sorted(cited - set(result.rows) - {DELETED_WORK})
+    filters = [("openalex", batch) for batch in batches(f"W{number}" for number in wanted)]
     for work in _listed(source, "references", filters, REFERENCE, report):
         row = result.row(work)
         if row is not None:
             result.rows.setdefault(row["work_id"], row)
     # Lists leave out merged works. A look-up of one work costs nothing and gives the work that it was merged into.
-    gone = 0
-    for number in sorted(set(wanted) - set(result.rows)):
+    gone = len(cited & {DELETED_WORK})
+    left = sorted(set(wanted) - set(result.rows))
+    for number in left:
         work = single(source, f"W{number}")
+        report("references one by one", 1, len(left))
         # Only the fields that lists give, so that a row does not depend on how it was fetched.
         row = None if work is None else result.row({name: work.get(name) for name in REFERENCE})
         if work is None or row is None:
@@ -272,17 +270,17 @@ def _listed(
 ) -> Iterator[dict[str, Any]]:
     """Works with one of the values of a filter, for one ``(filter, values)`` after the other."""
     for name, values in filters:
-        for page in pages(Works(source).filter(**{name: "|".join(values)}).select(fields)):
+        for page in pages(Works(source).filter(**{name: "|".join(values)}).select(fields), most=len(values)):
             yield from page.works
         report(step, 1, len(filters))
 
 
 def _citing(wanted: Wanted, source: Connection, result: Collected, report: Report) -> None:
-    batches = citing_batches(wanted, result)
+    planned = citing_batches(wanted, result)
     expected = received = 0
-    asked: set[int] = set()
+    complete: set[int] = set()
     citing: dict[int, dict[str, Any]] = {}
-    for ids, first, last in batches:
+    for ids, first, last in planned:
         works, promised, short = _citing_batch(source, ids, first, last)
         for work in works.values():
             row = result.row(work)
@@ -290,14 +288,16 @@ def _citing(wanted: Wanted, source: Connection, result: Collected, report: Repor
                 citing.setdefault(row["work_id"], row)
         expected += max(promised, len(works)) if short else len(works)
         received += len(works)
-        asked.update(set(ids) - short)
-        report("citing works", 1, len(batches))
+        complete.update(set(ids) - short)
+        report("citing works", 1, len(planned))
     result.rows = citing | result.rows
     needed = {focal: {focal, *result.cited(result.rows[focal])} for focal in result.focal}
+    neighbours = set().union(*needed.values())
+    asked = neighbours - {result.merged.get(number, number) for number in set(result.ids_of(neighbours)) - complete}
     result.cut_short = {focal for focal, works in needed.items() if not works <= asked}
     result.facts["citing"] = {
         "works_asked_for": len(asked),
-        "works_not_asked_for": len(set().union(*needed.values()) - asked),
+        "works_not_asked_for": len(neighbours - asked),
         "records_promised": expected,
         "records_received": received,
         "share_received": floored(received / expected) if expected else 1.0,
@@ -343,7 +343,3 @@ def _years(first: int | None, last: int | None) -> dict[str, str]:
     if first is None and last is None:
         return {}
     return {"publication_year": str(first) if first == last else f"{first or ''}-{last or ''}"}
-
-
-def _hundreds(items: Sequence[Any]) -> list[list[Any]]:
-    return [list(items[start : start + MAX_IDS]) for start in range(0, len(items), MAX_IDS)]

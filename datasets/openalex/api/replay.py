@@ -12,8 +12,9 @@ from ...errors import BadInput
 from ...graph.citation_graph import CitationGraph
 from ..works_table import citation_graph
 from .client import StoredPages
-from .neighbourhood import Wanted, collect
+from .neighbourhood import collect
 from .response_cache import PageStore
+from .wanted import Wanted
 
 AGAIN = "run the same build command again to fetch what is missing"
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scisci_gym.datasets.openalex.api.errors import Refusal, refusal, until_midnight
+from scisci_gym.datasets.openalex.api.errors import LONGEST_WAIT, Refusal, refusal, until_midnight
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -25,6 +25,10 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
         (429, {}, {"message": "from_updated_date needs a paid plan"}, "paid", None),
         (429, {"retry-after": "Fri, 20 Nov 2026 12:01:00 GMT"}, {}, "too_fast", 60.0),
         (429, {"retry-after": "soon"}, {}, "too_fast", None),
+        (429, {"retry-after": "inf", "x-ratelimit-remaining-usd": "nan"}, {}, "too_fast", None),
+        (429, {"retry-after": "1e300"}, {}, "too_fast", LONGEST_WAIT),
+        (403, {}, {"message": "An API key is required for cursor paging"}, "bad_key", None),
+        (414, {}, None, "bad_request", None),
         (403, {}, {"error": "Rate limit exceeded; slow down"}, "too_fast", None),
         (400, {}, {"error": "Invalid query parameters error."}, "bad_request", None),
         (401, {}, {"error": "Invalid or missing API key"}, "bad_key", None),

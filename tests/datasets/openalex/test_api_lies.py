@@ -14,8 +14,9 @@ from scisci_gym.datasets.openalex.api import client as openalex
 from scisci_gym.datasets.openalex.api import neighbourhood as collecting
 from scisci_gym.datasets.openalex.api.client import Connection, StoredPages, pages, whole_answer
 from scisci_gym.datasets.openalex.api.compat import Works
-from scisci_gym.datasets.openalex.api.neighbourhood import Collected, Wanted, collect
+from scisci_gym.datasets.openalex.api.neighbourhood import Collected, collect
 from scisci_gym.datasets.openalex.api.response_cache import PageStore
+from scisci_gym.datasets.openalex.api.wanted import Wanted
 from scisci_gym.datasets.openalex.snapshot import read_works
 from scisci_gym.datasets.openalex.works_table import WorksTable
 from scisci_gym.datasets.store import load_card, load_papers

@@ -30,8 +30,15 @@ def test_pyalex_get_from_url_is_what_every_query_calls():
     assert found.meta == {"count": 1, "next_cursor": None}
     assert source.urls[0][0].startswith("https://api.openalex.org/works?filter=publication_year:1990")
     assert source.urls[0][1] == 0.0001
-    Works(source).filter(**{"title_and_abstract.search": "river"}).get(per_page=100, cursor="*")
+    Works(source).filter(has_abstract=True).search_title_and_abstract("river").get(per_page=100, cursor="*")
     assert source.urls[1][1] == 0.001
+
+
+def test_pyalex_add_params_adds_a_parameter_that_pyalex_has_no_method_for():
+    source = Recorded({"results": [], "meta": {"count": 0, "next_cursor": None}})
+    Works(source).filter(has_abstract=True).search_title_and_abstract("a,b").get(per_page=100, cursor="*")
+    assert source.urls[0][0].startswith("https://api.openalex.org/works?filter=has_abstract:true&search.title_and_abst")
+    assert "search.title_and_abstract=a%2Cb&" in source.urls[0][0]
 
 
 def test_pyalex_get_from_url_is_what_a_look_up_of_one_work_calls():
