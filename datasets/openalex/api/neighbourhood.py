@@ -1,7 +1,8 @@
 """Focal papers from the OpenAlex API with the whole neighbourhood that their CD index is made of.
 
 Three steps: the focal papers; everything they cite; everything that cites them or what they cite, in the years that
-count. Without the last, n_k is cut short and every CD index comes out too large.
+count. Without the last, n_k is cut short and every CD index comes out too large. Works that cite a work by an id that
+was merged into it are found if a focal paper cites it by that id too; the API tells nobody of others.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ def collect(
     result = Collected()
     _focal(wanted, source, result, report)
     if not result.focal:
-        raise BadInput(f"OpenAlex has no usable work for {wanted}; {dict(result.dropped) or 'the answer is empty'}")
+        sought = f"the words {wanted.query!r}" if wanted.query is not None else f"the {len(wanted.seeds):,} seeds"
+        why = dict(result.dropped) or "the answer is empty"
+        raise BadInput(f"OpenAlex has no usable work for {sought} in the years asked for: {why}; look for others")
     _references(source, result, report)
     report_plan(result)
     _citing(wanted, source, result, report)
