@@ -29,11 +29,11 @@ BUSY_MACHINE = [HealthCheck.too_slow]
 settings.register_profile(
     "quick", derandomize=True, max_examples=60, deadline=None, database=None, suppress_health_check=BUSY_MACHINE
 )
-# All properties take 63 CPU seconds with 60 examples; 300 fit into the 25 minutes of CI, which tries the same 300 every
+# All properties take 63 CPU seconds with 60 examples; 150 fit into the 25 minutes of CI, which tries the same 150 every
 # time: a change is judged by what it changes. Whoever runs `make test-slow` by hand tries new ones.
 settings.register_profile(
     "thorough",
-    max_examples=300,
+    max_examples=150,
     derandomize=bool(os.environ.get("CI")),
     deadline=None,
     database=None,

@@ -1,4 +1,4 @@
-"""The checks that `scisci-gym check --learnable` makes, and the profile of difficulty in its certificate.
+"""The certificate of `scisci-gym check --learnable`: its checks, its profile of difficulty and its file.
 
 The shapes are those of environment quality reports elsewhere: a check has an id, a status, what was observed and what
 was asked for (as in OpenEnv's RFC 008), and the difficulty comes with pass rates by task (as in NeMo Gym's reports).
@@ -7,16 +7,60 @@ was asked for (as in OpenEnv's RFC 008), and the difficulty comes with pass rate
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from ...datasets.atomic_files import write_json_atomically
 from ...evaluation.ask import Answer
 from ...evaluation.reachable import Reachable
 
+SCHEMA = "scisci-gym/certificate/1"
 TARGET = 0.9
 TARGETS = {"disruption-v0": 0.95, "novelty-v0": 0.95}
 """The share of the gap between the start and the best reader that RL has to close; `TARGET` for all others."""
 BUDGET = 1200.0
 """CPU seconds: ten minutes on two cores."""
+
+
+def write_certificate(
+    out: Path,
+    env_id: str,
+    settings: dict[str, Any],
+    seeds: Sequence[dict[str, Any]],
+    checks: list[dict[str, Any]],
+    seconds: dict[str, float | None],
+) -> dict[str, Any]:
+    """Write `out`/certificates/ENV.json and return what it holds.
+
+    Parameters
+    ----------
+    settings : dict
+        Of the proof, as JSON.
+    seeds : sequence of dict
+        What was found with each seed; the record of its run of RL is under ``record``, if it was trained.
+    checks : list of dict
+        All checks of all seeds; one that failed makes the verdict.
+    seconds : dict
+        ``wall`` and ``cpu``, None where they were not ours to measure.
+    """
+    records = [facts["record"] for facts in seeds if "record" in facts]
+    record = records[0] if records else {}
+    certificate = {
+        "schema": SCHEMA,
+        "environment": env_id,
+        "verdict": "fail" if any(check["status"] == "fail" for check in checks) else "pass",
+        "checks": checks,
+        "difficulty": _difficulty(seeds),
+        "settings": settings,
+        "seeds": [{name: fact for name, fact in facts.items() if name != "record"} for facts in seeds],
+        "seconds": seconds,
+        "versions": record.get("versions", {}),
+        "revision": record.get("revision"),
+    }
+    path = out / "certificates" / f"{env_id}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(path, certificate)
+    return certificate
 
 
 def untrained_checks(limits: Reachable) -> list[dict[str, Any]]:
@@ -92,7 +136,7 @@ def pass_rates(sampled: Sequence[Sequence[Answer]]) -> dict[str, float]:
     }
 
 
-def difficulty(seeds: Sequence[dict[str, Any]]) -> dict[str, float]:
+def _difficulty(seeds: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Share of the tasks that the policy never, sometimes and always passes; empty without training."""
     rates = [rate for facts in seeds for rate in facts.get("pass_rates", {}).values()]
     if not rates:

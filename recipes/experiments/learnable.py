@@ -36,10 +36,9 @@ from ..kit.tiny_model import ensure_tiny_model
 from ..monitoring.metrics import NO_SIGNAL, REWARD, read_metrics, sparkline, values
 from ..monitoring.record import read_run_record
 from ..rl import CLIConfig
-from .certificate import cost_check, difficulty, learned_checks, pass_rates, untrained_checks
+from .certificate import cost_check, learned_checks, pass_rates, untrained_checks, write_certificate
 from .runner import Runner, is_resumed
 
-SCHEMA = "scisci-gym/certificate/1"
 ENV_OPTIONS = {"prompt": "short"}
 
 
@@ -153,24 +152,7 @@ def certify(
         }
         write_json_atomically(spent, seconds)
     checks.append(cost_check(seconds["cpu"]))
-    records = [facts.pop("record") for facts in seeds if "record" in facts]
-    record = records[0] if records else {}
-    certificate = {
-        "schema": SCHEMA,
-        "environment": env_id,
-        "verdict": "fail" if any(check["status"] == "fail" for check in checks) else "pass",
-        "checks": checks,
-        "difficulty": difficulty(seeds),
-        "settings": asdict(settings),
-        "seeds": seeds,
-        "seconds": seconds,
-        "versions": record.get("versions", {}),
-        "revision": record.get("revision"),
-    }
-    path = out / "certificates" / f"{env_id}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json_atomically(path, certificate)
-    return certificate
+    return write_certificate(out, env_id, asdict(settings), seeds, checks, seconds)
 
 
 def _prove(
