@@ -5,15 +5,16 @@
     for point in kill_points(folder, lambda: save(folder, NEW)):
         assert load(folder) in (OLD, NEW), point
 
-The folder is put back as it was before every run. The action runs in a forked child under ptrace. A run is killed at
-the entry of its n-th changing call, which then does not happen; another one is killed after half of the bytes when that
-call writes. SIGKILL runs no ``finally`` block and no exit handler. The last point is the run that was not killed. What
-stands in the loop body is the restart after the crash: it may write to the folder.
+The action runs once, in a forked child under ptrace, which stops at the entry of every changing call: a process that is
+killed there leaves the folder as it is at that moment, for SIGKILL runs no ``finally`` block and no exit handler. The
+folder is copied then, and a second time after a write of half of the bytes (writers go on with the rest). The loop gets
+the copies one by one. The last point is the end of the run. What stands in the loop body is the restart after the
+crash: it may write to the folder.
 
 What the action needs should be imported and compiled before, and computed on one thread. A forked child has only the
 thread that forked, and would wait for ever for another thread of its parent (`timeout` ends that with an error).
-Stores into a shared memory map are no system calls: a run is killed before and after a series of them, at msync.
-Power cuts are another matter: the kernel still writes what a killed process has handed over, so no run shows a missing
+Stores into a shared memory map are no system calls: the folder is copied before and after a series of them, at msync.
+Power cuts are another matter: the kernel still writes what a killed process has handed over, so no copy shows a missing
 fsync.
 """
 
@@ -72,14 +73,14 @@ class _CallInfo(ctypes.Structure):
 
 @dataclass(frozen=True)
 class KillPoint:
-    """Where a run was killed.
+    """Where a run would have been killed.
 
     Parameters
     ----------
     number
-        The changing call, counted from 1; in the run that was not killed, the number of all of them plus 1.
+        The changing call, counted from 1; at the end of the run, the number of all of them plus 1.
     call
-        Its name and what it would have changed; "finished" in the run that was not killed.
+        Its name and what it would have changed; "finished" at the end of the run.
     half
         Whether it wrote half of its bytes first.
     """
@@ -93,15 +94,15 @@ class KillPoint:
         return self.call == "finished"
 
 
-def kill_points(folder: Path, action: Callable[[], object], *, timeout: float = 60.0) -> Iterator[KillPoint]:
-    """Run `action` once for every point at which a kill can leave `folder` in another state; see the module.
+def kill_points(folder: Path, action: Callable[[], object], *, timeout: float = 300.0) -> Iterator[KillPoint]:
+    """Run `action` and yield every point at which a kill can leave `folder` in another state; see the module.
 
     Parameters
     ----------
     folder
-        Changes below it count; it is restored before each run. It must exist.
+        Changes below it count. It must exist, and at every point is what the kill would have left.
     timeout
-        Seconds that a run may take.
+        Seconds that the run may take.
 
     Raises
     ------
@@ -111,46 +112,43 @@ def kill_points(folder: Path, action: Callable[[], object], *, timeout: float = 
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("killing at system calls needs Linux on x86-64")
     with tempfile.TemporaryDirectory() as scratch:
-        before = Path(scratch, "before")
-        shutil.copytree(folder, before, symlinks=True)
-        number, half = 1, False
-        while True:
+        for position, found in enumerate(_supervised(folder.resolve(), action, Path(scratch), timeout)):
             shutil.rmtree(folder)
-            shutil.copytree(before, folder, symlinks=True)
-            outcome = _supervised(folder.resolve(), action, number, half, timeout)
-            if "error" in outcome:
-                raise RuntimeError(f"the action failed before call {number}:\n{outcome['error']}")
-            point = KillPoint(number, outcome["call"], half)
+            shutil.move(_copy_at(Path(scratch), position), folder)
+            point = KillPoint(**found)
             print(point)  # Shown by pytest when the check fails.
             yield point
-            if point.finished:
-                return
-            half = outcome["can_be_half"] and not half
-            number += not half
 
 
-def _supervised(folder: Path, action: Callable[[], object], number: int, half: bool, timeout: float) -> dict:
-    """Trace one run from a process of its own, whose children are only those of the action."""
+def _copy_at(scratch: Path, position: int) -> Path:
+    return scratch / str(position)
+
+
+def _supervised(folder: Path, action: Callable[[], object], scratch: Path, timeout: float) -> list[dict]:
+    """The points of one run, traced from a process of its own, whose children are only those of the action."""
     read, write = os.pipe()
     if (supervisor := os.fork()) == 0:
         try:
             os.close(read)
-            outcome = _trace(folder, action, number, half)
+            outcome = _trace(folder, action, scratch)
         except BaseException:
             outcome = {"error": traceback.format_exc()}
-        os.write(write, json.dumps(outcome).encode()[:60_000])
+        (scratch / "outcome.json").write_text(json.dumps(outcome))
+        os.write(write, b".")
         os._exit(0)
     os.close(write)
     with open(read, "rb") as pipe:
         in_time = bool(select.select([pipe], [], [], timeout)[0])
         if not in_time:
             os.kill(supervisor, signal.SIGKILL)  # The action dies with it.
-        text = pipe.read() if in_time else b""
     os.waitpid(supervisor, 0)
-    return json.loads(text) if text else {"error": f"it did not end within {timeout} s"}
+    outcome = json.loads((scratch / "outcome.json").read_text()) if in_time else {"error": f"not within {timeout} s"}
+    if "error" in outcome:
+        raise RuntimeError(f"the action failed or did not end within {timeout} s:\n{outcome['error']}")
+    return outcome["points"]
 
 
-def _trace(folder: Path, action: Callable[[], object], number: int, half: bool) -> dict:
+def _trace(folder: Path, action: Callable[[], object], scratch: Path) -> dict:
     errors = tempfile.TemporaryFile()  # noqa: SIM115
     if (child := os.fork()) == 0:
         if _libc.ptrace(_TRACEME, 0, None, None):
@@ -168,50 +166,47 @@ def _trace(folder: Path, action: Callable[[], object], number: int, half: bool) 
     if os.WIFEXITED(status):
         return {"error": "ptrace is not permitted here (in a container: --cap-add SYS_PTRACE)"}
     _ptrace(_SETOPTIONS, child, 0, _OPTIONS)
-    tasks, seen, killing, task, passed_on = {child}, 0, None, child, 0
+    points: list[dict] = []
+
+    def keep(number: int, call: str, half: bool = False) -> None:
+        shutil.copytree(folder, _copy_at(scratch, len(points)), symlinks=True)
+        points.append({"number": number, "call": call, "half": half})
+
+    seen, task, passed_on = 0, child, 0
+    halved: dict[int, str] = {}  # By task, the call that is writing half of its bytes,
+    rest: dict[int, str] = {}  # and the one that wrote half of them.
     while True:
         with contextlib.suppress(ProcessLookupError):  # Another thread has ended the process meanwhile.
             _ptrace(_CONT_TO_CALL, task, 0, passed_on)
         task, status = os.waitpid(-1, _WALL)
         passed_on = 0
-        tasks.add(task)
         if os.WIFEXITED(status) or os.WIFSIGNALED(status):
-            tasks.discard(task)
             if task != child:
                 continue
+            if status == 0:
+                keep(seen + 1, "finished")
+                return {"points": points}
             errors.seek(0)
-            text = errors.read().decode() or f"it ended with status {status}"
-            return {"call": "finished", "can_be_half": False} if status == 0 else {"error": text}
+            return {"error": errors.read().decode() or f"it ended with status {status}"}
         stop = os.WSTOPSIG(status)
         if stop != signal.SIGTRAP | 0x80:  # Not a system call: a signal for the action, or news of a new thread.
             passed_on = 0 if stop in (signal.SIGTRAP, signal.SIGSTOP) else stop
             continue
         info = _CallInfo()
         _ptrace(_CALL_INFO, task, ctypes.sizeof(info), ctypes.addressof(info))
-        if killing is not None and info.op == 2 and task == killing[0]:
-            return _kill(tasks, killing[1])
+        if info.op == 2 and task in halved:
+            rest[task] = halved.pop(task)
+            keep(seen, rest[task], half=True)
         if info.op != 1 or (call := _changing(task, info, folder)) is None:
             continue
+        if rest.pop(task, None) == call:  # The rest of a write, whose half is a point already.
+            continue
         seen += 1
-        if seen == number:
-            argument, register = _COUNTS.get(info.number, (0, 0))
-            count = info.args[argument] if register else 0
-            outcome = {"call": call, "can_be_half": count > 1}
-            if not half:
-                _ptrace(_POKEUSER, task, _ORIG_RAX, -1)
-                return _kill(tasks, outcome)
+        keep(seen, call)
+        argument, register = _COUNTS.get(info.number, (0, 0))
+        if register and (count := info.args[argument]) > 1:
             _ptrace(_POKEUSER, task, register, count // 2)
-            killing = (task, outcome)
-
-
-def _kill(tasks: set[int], outcome: dict) -> dict:
-    for task in tasks:
-        os.kill(task, signal.SIGKILL)
-    while tasks:
-        task, status = os.waitpid(-1, _WALL)
-        if os.WIFSIGNALED(status) or os.WIFEXITED(status):
-            tasks.discard(task)
-    return outcome
+            halved[task] = call
 
 
 def _changing(task: int, info: _CallInfo, folder: Path) -> str | None:

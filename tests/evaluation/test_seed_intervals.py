@@ -148,7 +148,7 @@ def test_pairs_in_both_orders_count_once() -> None:
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("seed_sd", SEED_SDS)
 def test_answers_of_equal_arms_in_many_trials(seeds: int, seed_sd: float) -> None:
-    assert false_or_true_verdicts(10_000, seeds, seed_sd, gap=0.0, resamples=400) <= 0.05
+    assert false_or_true_verdicts(4_000, seeds, seed_sd, gap=0.0, resamples=400) <= 0.05
 
 
 @pytest.mark.parametrize(("seeds", "gap", "power"), [(3, 0.25, 0.9), (5, 0.15, 0.9)])
