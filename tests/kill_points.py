@@ -32,6 +32,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,13 +143,15 @@ def _supervised(folder: Path, action: Callable[[], object], scratch: Path, timeo
         if not in_time:
             os.kill(supervisor, signal.SIGKILL)  # The action dies with it.
     os.waitpid(supervisor, 0)
-    outcome = json.loads((scratch / "outcome.json").read_text()) if in_time else {"error": f"not within {timeout} s"}
+    if not in_time:
+        raise RuntimeError(f"the action did not end within {timeout} s")
+    outcome: dict[str, Any] = json.loads((scratch / "outcome.json").read_text())
     if "error" in outcome:
-        raise RuntimeError(f"the action failed or did not end within {timeout} s:\n{outcome['error']}")
+        raise RuntimeError(f"the action failed:\n{outcome['error']}")
     return outcome["points"]
 
 
-def _trace(folder: Path, action: Callable[[], object], scratch: Path) -> dict:
+def _trace(folder: Path, action: Callable[[], object], scratch: Path) -> dict[str, Any]:
     errors = tempfile.TemporaryFile()  # noqa: SIM115
     if (child := os.fork()) == 0:
         if _libc.ptrace(_TRACEME, 0, None, None):
