@@ -65,6 +65,8 @@ class BuildOptions:
     """Ids of the works whose neighbourhood was collected; no other can carry a label. None: all."""
     cut_short: frozenset[int] = frozenset()
     """Those of them whose neighbourhood was not collected whole; they carry no label either."""
+    excluded: frozenset[int] = frozenset()
+    """Ids of works that the source itself says are to carry no label."""
 
 
 def build_dataset(
@@ -208,9 +210,11 @@ def write_dataset(
 
 
 def _outside_collection(works: WorksTable, options: BuildOptions) -> list[tuple[str, np.ndarray]]:
+    ids = works.work_id
+    if options.excluded:
+        return [("excluded", np.isin(ids, np.array(sorted(options.excluded), np.int64)))]
     if options.focal is None:
         return []
-    ids = works.work_id
     return [
         ("not_focal", ~np.isin(ids, np.array(sorted(options.focal), np.int64))),
         ("neighbourhood_cut", np.isin(ids, np.array(sorted(options.cut_short), np.int64))),
@@ -265,11 +269,12 @@ def _papers(
     for start in range(0, nodes.size, ROWS_AT_A_TIME):
         part = nodes[start : start + ROWS_AT_A_TIME]
         rows, titles = works.rows(part).to_pylist(), _reference_titles(works, graph, part, max_references)
+        ids = works.ids(part)
         columns = [array[part].tolist() for array in computed.values()]
-        for row, earlier, *values in zip(rows, titles, *columns, strict=True):
-            fields = {name: row[name] for name in AS_RECORDED}
+        for name, row, earlier, *values in zip(ids, rows, titles, *columns, strict=True):
+            fields = {column: row[column] for column in AS_RECORDED}
             fields |= {n: None if value != value else value for n, value in zip(computed, values, strict=True)}
-            work = {"openalex_id": f"W{row['work_id']}", "primary_field": row["field"], "reference_titles": earlier}
+            work = {"openalex_id": name, "primary_field": row["field"], "reference_titles": earlier}
             yield Paper(**work, **fields, **same)
 
 

@@ -32,6 +32,7 @@ REASONS = {
     "not_found": "unknown to OpenAlex",
     "not_focal": "collected as a reference or citing work only",
     "neighbourhood_cut": "cites a work whose citing works were not collected, so n_k would be too small",
+    "excluded": "the source says that it is to carry no label (column excluded)",
     "no_title": "no title",
     "no_abstract": "no abstract",
     "paratext": "paratext (cover, table of contents, ...)",

@@ -185,8 +185,10 @@ def _rules(card: Row) -> LabelRules:
 
 def _nodes(graph: CitationGraph, rows: list[Row]) -> np.ndarray:
     """Positions of papers in the graph, -1 where they are not in it."""
-    numbers = np.array([int(row["openalex_id"][1:]) for row in rows], np.int64)
-    return positions_of(numbers, np.asarray(graph.node_ids))
+    ids = np.asarray(graph.node_ids)
+    if ids.dtype.kind in "iu":
+        return positions_of(np.array([int(row["openalex_id"][1:]) for row in rows], np.int64), ids)
+    return positions_of(np.array([row["openalex_id"] for row in rows], str), ids)
 
 
 def _differences(pairs: Iterable[tuple[Row, Row]]) -> list[str]:

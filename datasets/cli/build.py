@@ -17,6 +17,7 @@ from ..errors import stop_on_bad_input
 from ..openalex.shards import convert
 from ..openalex.snapshot import current_works, parts_of, read_works
 from ..openalex.works_table import WorksTable
+from ..own_corpus import read_corpus
 from ..sciscinet.build import build_sciscinet
 from ..synthetic.bayes import ceiling_of_folder
 from ..synthetic.corpus import SyntheticCorpus, write_synthetic_works
@@ -69,6 +70,42 @@ def snapshot(
 
 
 app.command()(openalex)
+
+
+@app.command()
+@build_command()
+def table(
+    papers: Annotated[
+        Path,
+        typer.Option(
+            help="Csv or parquet with id, year, title, abstract and any of venue, field, publication_date, doi, type, "
+            "language, authors_count, cited_by_count, is_retracted and excluded."
+        ),
+    ],
+    citations: Annotated[Path, typer.Option(help="Csv or parquet with the columns citing and cited, ids of papers.")],
+    out: Path,
+    options: BuildOptions,
+    quiet: bool,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out and count bad rows of --papers and --citations.")
+    ] = False,
+) -> dict[str, Any]:
+    """A corpus of your own: a table of papers and a table of citations. Any ids will do, and papers keep them."""
+    with dataset_folder(out, [papers, citations]):
+        corpus = read_corpus(papers, citations, skip_bad=skip_bad)
+        left_out = ", ".join(f"{count:,}: {reason}" for reason, count in corpus.dropped_citations.items())
+        source = {
+            "kind": "table",
+            "citations_left_out": dict(corpus.dropped_citations),
+            "missing": corpus.gaps,
+            "sentence": f"Source: {papers.name} and {citations.name}."
+            + (f" Citations that were left out: {left_out}." if left_out else "")
+            + "".join(f" {gap}." for gap in corpus.gaps),
+        }
+        if not quiet:
+            typer.echo("\n".join([*corpus.gaps, *([f"citations left out: {left_out}"] if left_out else [])]), err=True)
+        options = dataclasses.replace(options, extra={"source": source}, excluded=corpus.excluded)
+        return _build(corpus.works, corpus.dropped, out, options, quiet)
 
 
 @app.command()

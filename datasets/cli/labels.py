@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -43,6 +44,19 @@ def labels(
     trajectory: Annotated[int, typer.Option(help="Also write CD_1 to CD_n.")] = 0,
     rewired: Annotated[int, typer.Option(help="Also write the z-score of CD against this many rewired graphs.")] = 0,
     interval: Annotated[bool, typer.Option(help="Also write a 95 % interval of CD.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for pictures, each with its table: CD by year and field, a paper's CD over windows, "
+            "a map of atypicality, coverage and artefacts."
+        ),
+    ] = None,
+    plot_paper: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Id of the paper to follow over windows (again for more papers; default: the most cited eligible one)."
+        ),
+    ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Run here, or on a Ray cluster.")] = "local",
     last_complete_year: Annotated[
         int | None,
@@ -55,13 +69,31 @@ def labels(
 
         scisci-gym labels --citations citations.csv --papers papers.csv --out labels.csv
     """
+    from ..dataset_folder import refuse_foreign
+    from ..graph.citation_graph import CitationGraph
     from ..graph.from_tables import graph_of_files
     from ..labels.eligibility import LabelRules
     from ..labels.table import FILLERS, label_table  # here, because it loads numba, and `scisci-gym --help` need not
     from ..labels.table_file import require_label_file, write_labels
 
+    def pictures_of(graph: CitationGraph, folder: Path) -> Callable[[Any], None]:
+        """A function that draws a table of labels. The ids of --plot-paper are looked up now, before anything runs."""
+        from ..labels.pictures import write_pictures
+        from ..labels.summaries import places_of
+
+        closed_by = rules.closed_by(graph.years)
+        followed = places_of(graph, plot_paper or (), closed_by)
+
+        def draw(table: Any) -> None:
+            shown: dict[str, Any] = {"window": window, "closed_by": closed_by, "papers": followed}
+            for reason in write_pictures(table, graph, folder, **shown, years=trajectory or 10):
+                typer.echo(reason)
+
+        return draw
+
     def table_of(directory: Path, papers: Any) -> Any:
-        return label_table(
+        draw = None if plot is None else pictures_of(CitationGraph.load(directory), plot)
+        table = label_table(
             directory,
             papers=papers,
             rules=rules,
@@ -74,9 +106,16 @@ def labels(
             engine=engine,
             report=lambda stage, seconds: typer.echo(f"{stage:<28} {seconds:8.2f} s"),
         )
+        if draw is not None:
+            draw(table)
+        return table
 
     try:
         require_label_file(out)
+        if plot is not None:
+            refuse_foreign(plot, "artefacts.csv")
+        elif plot_paper:
+            raise ValueError("--plot-paper says what a picture shows; give the folder of the pictures with --plot")
         rules = LabelRules(
             scheme=scheme,
             threshold=threshold,
@@ -102,6 +141,8 @@ def labels(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     typer.echo(f"{table.num_rows:,} papers, {table.num_columns} columns -> {out}")
+    if plot is not None:
+        typer.echo(f"pictures and their tables -> {plot}")
 
 
 app = typer.Typer(add_completion=False)

@@ -27,18 +27,45 @@ class GraphOfFiles(NamedTuple):
     """How many rows were left out, by reason."""
 
 
+class EdgesOfFiles(NamedTuple):
+    """What `edges_of_files` returns: N papers and E citations as they stand in the files, repeated ones included."""
+
+    ids: np.ndarray
+    """int64 or str (N,)."""
+    years: np.ndarray
+    """int64 (N,)."""
+    citing: np.ndarray
+    """Position of a paper, int32 (E,)."""
+    cited: np.ndarray
+    """int32 (E,)."""
+    papers: pa.Table
+    """The rows of the N papers, with all their columns."""
+    rows: np.ndarray
+    """Where these rows are in the file, from 0: int64 (N,)."""
+    skipped_papers: Counter[str]
+    skipped_citations: Counter[str]
+
+
+TEXTS = (
+    "id", "year", "citing", "cited", "venue", "field", "title", "abstract", "publication_date", "doi", "type",
+    "language",
+)  # fmt: skip
+"""Columns that are texts in a csv file, whatever they look like: "007" is not 7."""
+
+
 def read_table(path: str | Path) -> pa.Table:
     """A table from a csv file, if its name ends in .csv or .csv.gz, or else from parquet.
 
-    In a csv file ids, venues and fields are texts, whatever they look like ("007" is not 7), and a value is missing
-    only where nothing stands ("NA" is a text).
+    In a csv file the columns `TEXTS` are texts, and a value is missing only where nothing stands ("NA" is a text).
+    A text may have line breaks in it where it is quoted.
     """
     name = str(path)
-    types = dict.fromkeys(("id", "year", "citing", "cited", "venue", "field"), pa.string())
+    types = dict.fromkeys(TEXTS, pa.string())
     options = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
     as_csv = name.endswith((".csv", ".csv.gz"))
     try:
-        return csv.read_csv(name, convert_options=options) if as_csv else pq.read_table(name)
+        breaks = csv.ParseOptions(newlines_in_values=True)
+        return csv.read_csv(name, parse_options=breaks, convert_options=options) if as_csv else pq.read_table(name)
     except pa.ArrowInvalid as error:
         wrong = "cannot be read as csv" if as_csv else "is not named .csv or .csv.gz and is no parquet file"
         raise BadInput(f"{name} {wrong}: {error}") from error
@@ -72,6 +99,18 @@ def graph_of_files(papers: str | Path, citations: str | Path, *, skip_bad: bool 
     >>> graph.n_citations, dict(skipped)
     (1, {'cited is no id of the papers': 1})
     """
+    read = edges_of_files(papers, citations, skip_bad=skip_bad)
+    graph = CitationGraph.from_edges(read.citing, read.cited, read.years, read.ids)
+    return GraphOfFiles(graph, read.papers, read.skipped_papers + read.skipped_citations)
+
+
+def edges_of_files(
+    papers: str | Path, citations: str | Path, *, skip_bad: bool = False, years: tuple[int, int] = (0, 9999)
+) -> EdgesOfFiles:
+    """Read a table of papers and a table of citations, and find the papers that the citations speak of.
+
+    Parameters and errors are those of `graph_of_files`; `years` are the first and the last year that a paper may have.
+    """
     import pandas as pd
 
     table, ends = read_table(papers), read_table(citations)
@@ -86,23 +125,33 @@ def graph_of_files(papers: str | Path, citations: str | Path, *, skip_bad: bool 
     columns = (column if numbers else column.cast(pa.string()) for column in ids)
     id_, citing, cited = (column.to_pandas(integer_object_nulls=True) for column in columns)
     skipped: Counter[str] = Counter()
+    in_range = "" if years == (0, 9999) else f" from {years[0]} to {years[1]}"
 
     rows: Any = pd.DataFrame({"id": id_, "year": table["year"].to_pandas()})
     rows = _kept(rows, rows["id"].isna(), "id is missing", papers, skip_bad, skipped)
-    years: Any = pd.to_numeric(rows["year"], errors="coerce")
-    rows = _kept(rows, ~(years.between(0, 9999) & (years % 1 == 0)), "year is no year", papers, skip_bad, skipped)
+    year: Any = pd.to_numeric(rows["year"], errors="coerce")
+    whole = year.between(*years) & (year % 1 == 0)
+    rows = _kept(rows, ~whole, f"year is no year{in_range}", papers, skip_bad, skipped)
     rows = _kept(rows, rows["id"].duplicated(), "id is that of an earlier row", papers, skip_bad, skipped)
     index = pd.Index(rows["id"])
 
+    left_out: Counter[str] = Counter()
     edges: Any = pd.DataFrame({"citing": citing, "cited": cited})
     for end in ("citing", "cited"):
-        edges = _kept(edges, edges[end].isna(), f"{end} is missing", citations, skip_bad, skipped)
+        edges = _kept(edges, edges[end].isna(), f"{end} is missing", citations, skip_bad, left_out)
         known = index.get_indexer(edges[end]) >= 0
-        edges = _kept(edges, ~known, f"{end} is no id of the papers", citations, skip_bad, skipped)
+        edges = _kept(edges, ~known, f"{end} is no id of the papers", citations, skip_bad, left_out)
     citing, cited = (index.get_indexer(edges[end]).astype(np.int32) for end in ("citing", "cited"))
-    node_ids = rows["id"].to_numpy(np.int64 if numbers else str)
-    graph = CitationGraph.from_edges(citing, cited, years[rows.index].to_numpy(), node_ids)
-    return GraphOfFiles(graph, table.take(rows.index.to_numpy()), skipped)
+    return EdgesOfFiles(
+        ids=rows["id"].to_numpy(np.int64 if numbers else str),
+        years=year[rows.index].to_numpy(np.int64),
+        citing=citing,
+        cited=cited,
+        papers=table.take(rows.index.to_numpy()),
+        rows=rows.index.to_numpy(),
+        skipped_papers=skipped,
+        skipped_citations=left_out,
+    )
 
 
 def _kept(rows: Any, bad: Any, problem: str, path: str | Path, skip_bad: bool, skipped: Counter[str]) -> Any:

@@ -24,7 +24,8 @@ class WorksTable:
 
     Make one with `of_table` or `of_shards`. Row ``p`` of every method's result is the same work: node ``p`` of the
     citation graph. `work_id`, int64 (N,), and `year`, int32 (N,), are in memory. `kept` are the rows of each piece that
-    are in, None for all; `retired` are the ids to replace in reference lists.
+    are in, None for all; `retired` are the ids to replace in reference lists. `names`, str (N,), are ids that are not
+    OpenAlex's own; None where they are "W" and `work_id`.
     """
 
     pieces: tuple[pa.Table | Path, ...]
@@ -32,11 +33,12 @@ class WorksTable:
     work_id: np.ndarray
     year: np.ndarray
     retired: RetiredIds | None = None
+    names: np.ndarray | None = None
 
     @classmethod
-    def of_table(cls, table: pa.Table) -> WorksTable:
+    def of_table(cls, table: pa.Table, names: np.ndarray | None = None) -> WorksTable:
         """From a table with `WORKS_SCHEMA`."""
-        return cls._of((table,))
+        return replace(cls._of((table,)), names=names)
 
     @classmethod
     def of_shards(cls, shards: Sequence[Path]) -> WorksTable:
@@ -81,7 +83,14 @@ class WorksTable:
         kept = []
         for rows, mine in zip(self.kept, np.split(keep, np.cumsum(self._lengths())[:-1]), strict=True):
             kept.append(rows if mine.all() else np.flatnonzero(mine) if rows is None else rows[mine])
-        return replace(self, kept=tuple(kept), work_id=self.work_id[keep], year=self.year[keep])
+        names = None if self.names is None else self.names[keep]
+        return replace(self, kept=tuple(kept), work_id=self.work_id[keep], year=self.year[keep], names=names)
+
+    def ids(self, positions: np.ndarray) -> list[str]:
+        """The ids of the works at `positions`: those of `names`, or such as "W2100837269"."""
+        if self.names is not None:
+            return self.names[positions].tolist()
+        return [f"W{number}" for number in self.work_id[positions].tolist()]
 
     def _lengths(self) -> list[int]:
         pieces = zip(self.pieces, self.kept, strict=True)
@@ -174,7 +183,8 @@ def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
         left_out += int(later.sum())
         citing.append(papers[~later])
         cited.append(rows[~later])
-    graph = CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, works.work_id)
+    node_ids = works.work_id if works.names is None else works.names
+    graph = CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, node_ids)
     report = replace(graph.report, edges=graph.report.edges + left_out, left_out=left_out)
     return replace(graph, report=report)
 

@@ -124,7 +124,7 @@ def works_of(dataset: Path) -> pa.Table:
     papers = load_papers(dataset, "train")
     return pa.table(
         {
-            "work_id": [int(paper.openalex_id[1:]) for paper in papers],
+            "work_id": [paper.openalex_id.removeprefix("W") for paper in papers],
             "title": [paper.title for paper in papers],
             "abstract": [paper.abstract for paper in papers],
             "publication_year": [paper.publication_year for paper in papers],
