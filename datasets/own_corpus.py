@@ -16,7 +16,12 @@ from .openalex.record import WORKS_SCHEMA, normalised_doi, text
 from .openalex.works_table import WorksTable
 from .paper import FIRST_YEAR, LAST_YEAR
 
-REPORTED = {"title": "no label", "abstract": "no label", "venue": "no novelty counts it", "field": 'field ""'}
+REPORTED = {
+    "title": "carry no label",
+    "abstract": "carry no label",
+    "venue": "count for no measure of novelty where they are cited",
+    "field": "are compared with one another",
+}
 """Texts whose absence is reported, and what follows from it."""
 
 
@@ -65,7 +70,7 @@ def read_corpus(papers: str | Path, citations: str | Path, *, skip_bad: bool = F
     >>> _ = (folder / "c.csv").write_text("citing,cited\\nb,a\\n")
     >>> corpus = read_corpus(folder / "p.csv", folder / "c.csv")
     >>> corpus.works.ids(np.array([1, 0])), corpus.gaps
-    (['b', 'a'], ['1 of 2 papers have no abstract (no label), the first is row 2 below the header (id b)'])
+    (['b', 'a'], ['papers without abstract carry no label: 1 of 2, the first is row 2 below the header (id b)'])
     """
     read = edges_of_files(papers, citations, skip_bad=skip_bad, years=(FIRST_YEAR, LAST_YEAR))
     require_columns(str(papers), read.papers.column_names, ("title", "abstract"))
@@ -122,7 +127,7 @@ def _gap(read: EdgesOfFiles, name: str, values: list[str]) -> str:
     if not missing:
         return ""
     follows, first = REPORTED[name], _row(read, missing[0])
-    return f"{len(missing):,} of {len(values):,} papers have no {name} ({follows}), the first is {first}"
+    return f"papers without {name} {follows}: {len(missing):,} of {len(values):,}, the first is {first}"
 
 
 def _row(read: EdgesOfFiles, place: int) -> str:

@@ -100,10 +100,10 @@ def table(
             "missing": corpus.gaps,
             "sentence": f"Source: {papers.name} and {citations.name}."
             + (f" Citations that were left out: {left_out}." if left_out else "")
-            + "".join(f" {gap}." for gap in corpus.gaps),
+            + "".join(f" {gap[0].upper()}{gap[1:]}." for gap in corpus.gaps),
         }
-        if not quiet:
-            typer.echo("\n".join([*corpus.gaps, *([f"citations left out: {left_out}"] if left_out else [])]), err=True)
+        for line in [] if quiet else [*corpus.gaps, *([f"citations left out: {left_out}"] if left_out else [])]:
+            typer.echo(line, err=True)
         options = dataclasses.replace(options, extra={"source": source}, excluded=corpus.excluded)
         return _build(corpus.works, corpus.dropped, out, options, quiet)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -115,12 +116,11 @@ def _distribution(rows: Any, window: int) -> Picture:
     def means(axes: Any) -> None:
         for place, name in enumerate(names):
             of_field = rows[(rows.field == name) & rows.year.notna()]
-            axes.plot(of_field.year, of_field["mean"], color=COLOURS[place], linewidth=1.1, label=_plain(name))
+            axes.plot(of_field.year, of_field["mean"], color=COLOURS[place], linewidth=1.1)
         axes.fill_between(by_year.year, by_year.mean_low, by_year.mean_high, color=INK, alpha=0.15, linewidth=0)
-        axes.plot(by_year.year, by_year["mean"], color=INK, linewidth=2, label=ALL)
-        if names:
-            axes.legend(frameon=False, fontsize=7.5, labelcolor=INK)
-        axes.set(title=f"Mean CD{_sub(window)}, 95 % interval", xlabel="year of publication")
+        axes.plot(by_year.year, by_year["mean"], color=INK, linewidth=2)
+        which = "black: all fields, with 95 % interval" if names else "95 % interval"
+        axes.set(title=f"Mean CD{_sub(window)}; {which}", xlabel="year of publication")
 
     def bands(axes: Any) -> None:
         axes.fill_between(
@@ -140,7 +140,10 @@ def _distribution(rows: Any, window: int) -> Picture:
         axes.hlines(places, shown.p5, shown.p95, color=colours, linewidth=1.2)
         axes.hlines(places, shown.p25, shown.p75, color=colours, linewidth=6, alpha=0.5)
         axes.scatter(shown.p50, places, color=colours, s=26, zorder=3)
-        axes.set_yticks(places, [f"{_plain(name)}\n{n:,}" for name, n in zip(shown.field, shown.papers, strict=True)])
+        words = zip(shown.field, shown.papers, strict=True)
+        axes.set_yticks(places, [f"{_plain(fill(str(name), 24))}\n{n:,}" for name, n in words])
+        for text, colour in zip(axes.get_yticklabels(), colours, strict=True):
+            text.set_color(colour)
         axes.set_ylim(-0.6, len(shown) - 0.4)
         axes.set(title="By field: median, 25–75 %, 5–95 %", xlabel=f"CD{_sub(window)}")
 
@@ -174,7 +177,8 @@ def _trajectory(rows: Any) -> Picture:
         if len(papers) == 1:
             same = ", ".join([*([_plain(field)] if field else []), str(year)])
             axes.plot([], [], color=MUTED, linewidth=6, alpha=0.3, label=f"{same}: median, 25–75 %")
-        axes.legend(frameon=False, fontsize=8, labelcolor=INK)
+        # Below the picture: a line may go anywhere.
+        axes.figure.legend(frameon=False, fontsize=8, labelcolor=INK, loc="outside lower center", ncols=2)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set(title="CD index as citations come in", xlabel="window, years after publication", ylabel="CD")
 
@@ -286,7 +290,9 @@ def _artefacts(rows: Any, window: int, closed_by: int) -> Picture:
         axes.set(title=f"Mean CD{_sub(window)}; grey: window still open", xlabel="year of publication")
 
     def coverage(axes: Any) -> None:
-        axes.fill_between(rows.year, 100 * rows.coverage_p25, 100 * rows.coverage_p75, color=COLOURS[0], alpha=0.25)
+        axes.fill_between(
+            rows.year, 100 * rows.coverage_p25, 100 * rows.coverage_p75, color=COLOURS[0], alpha=0.25, linewidth=0
+        )
         axes.plot(rows.year, 100 * rows.coverage, color=COLOURS[0], linewidth=1.8)
         axes.set_ylim(0, 102)
         axes.set(title="References in the data: median, 25–75 %", xlabel="year of publication", ylabel="%")
@@ -309,10 +315,10 @@ def _figure(panels: Sequence[Callable[[Any], None]], zero: bool = False) -> Figu
         # Not by pyplot: it would keep the figure and choose a backend for the whole process.
         figure = Figure(figsize=(4.3 * len(panels) + (1.0 if len(panels) == 1 else 0.2), 3.3), layout="constrained")
         for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            axes.tick_params(labelsize=8, colors=INK)
             draw(axes)
             axes.set_title(axes.get_title(), loc="left", color=INK)
             axes.set_title("")
-            axes.tick_params(labelsize=8, colors=INK)
             for label in (axes.xaxis.label, axes.yaxis.label):
                 label.set_color(INK)
             axes.spines[["top", "right"]].set_visible(False)

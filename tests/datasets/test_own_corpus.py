@@ -77,7 +77,7 @@ def test_missing_values_are_named_by_row_and_excluded_papers_carry_no_label(buil
     row = papers.index[papers.id == first.openalex_id][0] + 1
     card = json.loads((tmp_path / "out" / "card.json").read_text())
     assert card["source"]["missing"] == [
-        "1 of 2,000 papers have no abstract (no label), the first is "
+        "papers without abstract carry no label: 1 of 2,000, the first is "
         f"row {row} below the header (id {first.openalex_id})"
     ]
     assert (card["not_labelled"]["no_abstract"], card["not_labelled"]["excluded"]) == (1, 1)
