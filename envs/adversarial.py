@@ -1,7 +1,5 @@
 """`disruption-adversarial-v0` and `impact-adversarial-v0`: predict, be challenged, defend or revise."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from itertools import product
@@ -28,7 +26,6 @@ class AdversarialEnv(TwoTurnEnv):
 
     Arguments
     ---------
-    paper : Paper with the label, or with the scores that it follows from
     challenger : Challenger or str
         A name: ``scripted`` (the default), ``reader:DATASET``, ``tinker:MODEL`` or ``litellm:MODEL``; see
         `envs/opponents`. If it fails, B asks "Are you sure?", and the metric ``challenger_failed`` of the episode is 1.
@@ -47,10 +44,6 @@ class AdversarialEnv(TwoTurnEnv):
     argue_all : bool
         B argues about every question that an answer holds, and not about one of them. It changes nothing where there is
         one question.
-    prompt : "full" | "short"
-        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
-    references : bool
-        Show the titles of the papers that it cites.
     """
 
     def __init__(
@@ -64,12 +57,9 @@ class AdversarialEnv(TwoTurnEnv):
         reasons: Reasons | str | None = None,
         partial: bool = False,
         argue_all: bool = False,
-        prompt: str = "full",
-        references: bool = False,
+        **shared: Any,
     ):
-        super().__init__(
-            paper, reasons=REASONS.resolve(reasons or "quotes"), partial=partial, prompt=prompt, references=references
-        )
+        super().__init__(paper, reasons=REASONS.resolve(reasons or "quotes"), partial=partial, **shared)
         if not 0.0 <= control_rate <= 1.0:
             raise ValueError(f"control_rate must be in [0, 1], got {control_rate!r}")
         self.control_rate, self.seed, self.argue_all = control_rate, seed, argue_all
@@ -144,12 +134,6 @@ class AdversarialDisruptionEnv(AdversarialEnv):
     So B is right exactly as often as by chance: a policy that obeys B, one that inverts it, and one that uses its first
     answer as a probe all gain nothing. Only B's argument, which comes from the paper's text, can be worth
     following.
-
-    Action
-    ------
-    Twice a text that ends with exactly one of ``<answer>disruptive</answer>``, ``<answer>consolidating</answer>``,
-    ``<answer>neutral</answer>``. In the second one, passages of the title or abstract between ``<quote>`` and
-    ``</quote>`` count as reasons.
     """
 
     env_id = "disruption-adversarial-v0"
@@ -170,12 +154,6 @@ class AdversarialImpactEnv(AdversarialEnv):
     looking at the outcome. So obeying B, inverting it, and probing it with a first answer gain nothing. Only B's
     argument, which comes from the paper's text, can be worth following. The metrics count a challenge as one for the
     truth if the answer that it argues for is right, whatever A said to the other question.
-
-    Action
-    ------
-    Twice a text that ends with ``<answer>DISRUPTION, NOVELTY</answer>``: one of disruptive, consolidating, neutral, a
-    comma, and one of novel, conventional, balanced. In the second one, passages of the title or abstract between
-    ``<quote>`` and ``</quote>`` count as reasons.
     """
 
     env_id = "impact-adversarial-v0"

@@ -1,7 +1,5 @@
 """`cd-forecast-v0`: what will the CD index of a paper be?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,8 +49,8 @@ class CDForecastEnv(LabelEnv):
     label_order = DISRUPTION_ORDER
     asks_for = "number"
 
-    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False, facts: bool = False):
-        super().__init__(paper, prompt=prompt, references=references, facts=facts)
+    def __init__(self, paper: Paper, **shared: Any):
+        super().__init__(paper, **shared)
         assert paper.cd_index is not None
         self._truth = float(paper.cd_index)
 
@@ -122,13 +120,6 @@ class CDForecastV1Env(CDForecastEnv):
 
     Arguments
     ---------
-    paper : Paper with the label, or with the scores that it follows from
-    prompt : "full" | "short"
-        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
-    references : bool
-        Show the titles of the papers that it cites.
-    facts : bool
-        Show the number of authors, and of references that certainly appeared before the paper (up to 20).
     ranks : sequence of float, ascending
         CD indices that F counts. Default: 201 quantiles of the training papers where the environment comes with a
         dataset; otherwise F(x) = (1 + x) / 2, which makes the reward that of v0.
@@ -140,16 +131,8 @@ class CDForecastV1Env(CDForecastEnv):
 
     env_id = "cd-forecast-v1"
 
-    def __init__(
-        self,
-        paper: Paper,
-        *,
-        prompt: str = "full",
-        references: bool = False,
-        facts: bool = False,
-        ranks: Sequence[float] | None = None,
-    ):
-        super().__init__(paper, prompt=prompt, references=references, facts=facts)
+    def __init__(self, paper: Paper, *, ranks: Sequence[float] | None = None, **shared: Any):
+        super().__init__(paper, **shared)
         self.check_options({"ranks": ranks})
         self.ranks = ranks
 

@@ -1,7 +1,5 @@
 """Commands for people: `scisci-gym list`, `show`, `play`, `check`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -17,7 +15,7 @@ from .integrations.cookbook_benchmarks import benchmark_name
 from .integrations.papers import examples_of, options_of, papers_of
 from .kit.answers import CLOSE, format_answer
 from .kit.base import SciSciEnv
-from .kit.cards import class_shares, sections, summary
+from .kit.cards import class_shares, markdown, summary
 from .kit.episodes import run_sync
 from .opponents.challengers import CHALLENGERS
 from .opponents.judge import JUDGES
@@ -56,9 +54,9 @@ def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None
     env_class, console = spec(env_id), Console()
     console.rule(env_id)
     console.print(summary(env_class))
-    for title, text in sections(env_class).items():
+    for title, text in markdown(env_class).items():
         console.print(f"\n[bold]{title}[/bold]")
-        console.print(Markdown(_arguments(text) if title == "Arguments" else text.replace("``", "`")))
+        console.print(Markdown(text))
     named = {"Challengers": ("challenger", CHALLENGERS), "Judges": ("judge", JUDGES), "Reasons": ("reasons", REASONS)}
     for title, (option, known) in named.items():
         if option in env_class.option_names():
@@ -155,7 +153,3 @@ def _explain(console: Console, env: SciSciEnv, total: float, metrics: dict[str, 
         facts = {"CD index": paper.cd_index, "novelty": paper.novelty_score, "citations": paper.cited_by_count}
         known = ", ".join(f"{name} {value:.3g}" for name, value in facts.items() if value is not None)
         console.print(f"{paper.openalex_id}: {known}", markup=False)
-
-
-def _arguments(text: str) -> str:
-    return "\n".join(f"- {line}" if not line.startswith(" ") else line for line in text.replace("``", "`").splitlines())

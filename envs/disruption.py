@@ -1,8 +1,7 @@
 """`disruption-v0`: is a paper disruptive, consolidating or neutral, by its CD index?"""
 
-from __future__ import annotations
-
 from functools import lru_cache
+from typing import Any
 
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper
 from ..rewards import RewardBreakdown, ordered_correctness
@@ -69,31 +68,16 @@ class DisruptionEnv(LabelEnv):
 
     Arguments
     ---------
-    paper : Paper with the label, or with the scores that it follows from
     ordered : bool
         Pay by the distance from the right label. A policy that always answers neutral then earns more than chance.
-    facts : bool
-        Show the number of authors, and of references that certainly appeared before the paper (up to 20).
-    prompt : "full" | "short"
-        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
-    references : bool
-        Show the titles of the papers that it cites.
     """
 
     env_id = "disruption-v0"
     labels = DISRUPTION_LABELS
     label_order = DISRUPTION_ORDER
 
-    def __init__(
-        self,
-        paper: Paper,
-        *,
-        prompt: str = "full",
-        references: bool = False,
-        facts: bool = False,
-        ordered: bool = False,
-    ):
-        super().__init__(paper, facts=facts, prompt=prompt, references=references)
+    def __init__(self, paper: Paper, *, ordered: bool = False, **shared: Any):
+        super().__init__(paper, **shared)
         self.ordered = ordered
 
     def grade(self, text: str) -> Grade:

@@ -1,7 +1,5 @@
 """`disruption-forecast-v0`: how likely is each disruption label?"""
 
-from __future__ import annotations
-
 from .disruption import DisruptionEnv
 from .kit.forecasting import ForecastEnv, SkillForecastEnv
 from .registry import register
@@ -14,11 +12,6 @@ class DisruptionForecastEnv(ForecastEnv, DisruptionEnv):
     Description
     -----------
     The same question as ``disruption-v0``, answered by a probability for every label instead of one label.
-
-    Action
-    ------
-    A text that ends with one answer: every label once, with a decimal from 0 to 1, summing to 1 (within 0.02), such as
-    ``<answer>disruptive: 0.2, consolidating: 0.5, neutral: 0.3</answer>``. Anything before the tags is free.
     """
 
     env_id = "disruption-forecast-v0"

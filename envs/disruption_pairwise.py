@@ -1,7 +1,5 @@
 """`disruption-pairwise-v0`: which of two papers of the same field and year disrupts more?"""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Sequence

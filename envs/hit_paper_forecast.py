@@ -1,7 +1,5 @@
 """`hit-paper-forecast-v0`: how likely is a paper to become one of the most cited of its field and year?"""
 
-from __future__ import annotations
-
 from ..datasets.paper import HIT_CUT, HIT_LABELS, Paper
 from .disruption import horizon
 from .kit.forecasting import ForecastEnv, SkillForecastEnv
@@ -27,11 +25,6 @@ class HitPaperForecastEnv(ForecastEnv):
     of its labels. The question asks for probabilities and not for a label, because hits are rare and the label
     "ordinary" would nearly always be right. Labelled papers have a minimum of citations, so more than 5 % of them are
     hits: the prompt states the share in the training set.
-
-    Action
-    ------
-    A text that ends with one answer: every label once, with a decimal from 0 to 1, summing to 1 (within 0.02), such as
-    ``<answer>hit: 0.07, ordinary: 0.93</answer>``. Anything before the tags is free.
     """
 
     env_id = "hit-paper-forecast-v0"

@@ -1,7 +1,5 @@
 """`impact-v0`: disruption and novelty of a paper in one answer."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from ..datasets.paper import DISRUPTION_LABELS, NOVELTY_LABELS, Paper

@@ -1,7 +1,5 @@
 """`novelty-v0`: does a paper join knowledge that is rarely joined?"""
 
-from __future__ import annotations
-
 from ..datasets.paper import NOVELTY_LABELS, Paper
 from .kit.single_turn import LabelEnv
 from .registry import register

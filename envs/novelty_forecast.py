@@ -1,7 +1,5 @@
 """`novelty-forecast-v0`: how likely is each novelty label?"""
 
-from __future__ import annotations
-
 from .kit.forecasting import ForecastEnv, SkillForecastEnv
 from .novelty import NoveltyEnv
 from .registry import register
@@ -14,11 +12,6 @@ class NoveltyForecastEnv(ForecastEnv, NoveltyEnv):
     Description
     -----------
     The same question as ``novelty-v0``, answered by a probability for every label instead of one label.
-
-    Action
-    ------
-    A text that ends with one answer: every label once, with a decimal from 0 to 1, summing to 1 (within 0.02), such as
-    ``<answer>novel: 0.2, conventional: 0.5, balanced: 0.3</answer>``. Anything before the tags is free.
     """
 
     env_id = "novelty-forecast-v0"

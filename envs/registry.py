@@ -3,8 +3,6 @@
 Environments of other packages are found by their entry points, see `ENTRY_POINTS`.
 """
 
-from __future__ import annotations
-
 import difflib
 import warnings
 from importlib.metadata import EntryPoint
@@ -27,10 +25,7 @@ def register(env_class: EnvClass) -> EnvClass:
 
     Sections of the card that the class leaves out are those of its bases.
 
-    Raises
-    ------
-    ValueError
-        If the id is taken by another class.
+    Raises `ValueError` if the id is taken by another class.
     """
     taken = _SPECS.setdefault(env_class.env_id, env_class)
     if taken is not env_class:
@@ -87,14 +82,7 @@ def spec(env_id: str) -> type[SciSciEnv]:
 def make(env_id: str, *papers: Paper, **options: Any) -> SciSciEnv:
     """Make an environment for one episode.
 
-    Parameters
-    ----------
-    env_id : str
-        Such as ``"disruption-v0"``.
-    *papers : Paper
-        One, or two for pairwise environments.
-    **options
-        Keyword options of the environment's constructor.
+    There is one paper, or two for pairwise environments; `options` are keywords of the environment's constructor.
 
     Examples
     --------

@@ -1,7 +1,5 @@
 """`disruption-selfplay-v0`: the challenger learns too."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import Mapping
@@ -49,11 +47,8 @@ Statement = tuple[str, str]
 class Table:
     """Passes the statements of the two sides of a game to each other. Nobody waits longer than `patience`.
 
-    Parameters
-    ----------
-    patience : float
-        Seconds. They only matter if a side ends without a statement, such as a rollout that failed and was replaced: a
-        side that is cut off or cannot be parsed says so at once.
+    The seconds of `patience` only matter if a side ends without a statement, such as a rollout that failed and was
+    replaced: a side that is cut off or cannot be parsed says so at once.
     """
 
     def __init__(self, patience: float = PATIENCE):
@@ -120,26 +115,16 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
 
     Arguments
     ---------
-    paper : Paper with the label, or with the scores that it follows from
     table : Table or None
         Shared with the other side; None for the scripted challenger.
     patience : float
         Seconds that one side waits for the other before it plays on alone.
-    challenger, control_rate, seed, judge, reasons, partial, argue_all, prompt, references
-        As for ``disruption-adversarial-v0``.
     """
 
     env_id = "disruption-selfplay-v0"
     roles = 3  # two sides, and side A against the scripted challenger
 
-    def __init__(
-        self,
-        paper: Paper,
-        *,
-        table: Table | None = None,
-        patience: float = PATIENCE,
-        **options: Any,
-    ):
+    def __init__(self, paper: Paper, *, table: Table | None = None, patience: float = PATIENCE, **options: Any):
         super().__init__(paper, **options)
         self.table, self.patience = table, patience
 

@@ -1,7 +1,5 @@
 """`check_env`: is an environment fit to train on? Many small checks, each with a name; the first failure is raised."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ..registry import spec

@@ -1,7 +1,5 @@
 """Policies that do not answer the question. None of them may earn more than the floor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ..kit.base import SciSciEnv

@@ -1,7 +1,5 @@
 """What a check looks at, and the list in which each check enters itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -75,10 +75,7 @@ class SciSciBenchmark(BenchmarkBuilder):
     def folder(self) -> str:
         """The dataset: the one that was named, or that of the environment variable.
 
-        Raises
-        ------
-        ValueError
-            If there is neither.
+        Raises `ValueError` if there is neither.
         """
         folder = self.dataset or os.environ.get(DATASET_VARIABLE)
         if not folder:
@@ -91,10 +88,7 @@ class SciSciBenchmark(BenchmarkBuilder):
     def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
         """One environment for every example, in publication order.
 
-        Raises
-        ------
-        ValueError
-            If no dataset is named, or the split has no example of this environment.
+        Raises `ValueError` if no dataset is named, or the split has no example of this environment.
         """
         # Imported here: making a benchmark, as the cookbook's registry has it, must cost nothing.
         from ...datasets.store import load_papers

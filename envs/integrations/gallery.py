@@ -1,16 +1,12 @@
 """Writes docs/gallery.md from the registry: ``python -m scisci_gym.envs.integrations.gallery docs/gallery.md``."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ..checking.degenerate import pad
 from ..kit.base import SciSciEnv
-from ..kit.cards import sections, summary
+from ..kit.cards import markdown, summary
 from ..kit.episodes import Episode, play_episode, run_sync
 from ..kit.samples import sample_papers
 from ..registry import make, specs
@@ -42,8 +38,8 @@ CERTIFICATES = Path(__file__).parents[2] / "docs" / "certificates"
 def gallery() -> str:
     """The whole page."""
     rows = [
-        f"| [`{env.env_id}`](#{env.env_id}) | {summary(env)} | {_range(env)} | {learnable(env.env_id)} "
-        f"| `{benchmark_name(env.env_id)}` |"
+        f"| [`{env.env_id}`](#{env.env_id}) | {summary(env)} | {env.reward_range[0]:g} to {env.reward_range[1]:g} "
+        f"| {learnable(env.env_id)} | `{benchmark_name(env.env_id)}` |"
         for env in specs()
     ]
     return HEAD + "\n".join(rows) + "\n" + "".join(f"\n{entry(env)}" for env in specs())
@@ -58,13 +54,12 @@ def learnable(env_id: str) -> str:
     if certificate["verdict"] != "pass":
         failed = dict.fromkeys(check["id"] for check in certificate["checks"] if check["status"] == "fail")
         return f"[no](certificates/{env_id}.json): {', '.join(f'`{check}`' for check in failed)}"
-    seeds = "<br>".join(f"{_closed(facts)} `{facts['sparkline']}`" for facts in certificate["seeds"])
-    return f"[yes](certificates/{env_id}.json), {seeds}"
-
-
-def _closed(facts: Mapping[str, Any]) -> str:
-    with_quotes = facts.get("closed_with_quotes")
-    return f"{facts['closed']:.0%}" + ("" if with_quotes is None else f" without quotes ({with_quotes:.0%} with)")
+    seeds = []
+    for facts in certificate["seeds"]:
+        quotes = facts.get("closed_with_quotes")
+        closed = f"{facts['closed']:.0%}" + ("" if quotes is None else f" without quotes ({quotes:.0%} with)")
+        seeds.append(f"{closed} `{facts['sparkline']}`")
+    return f"[yes](certificates/{env_id}.json), {'<br>'.join(seeds)}"
 
 
 def entry(env_class: type[SciSciEnv]) -> str:
@@ -79,8 +74,8 @@ def entry(env_class: type[SciSciEnv]) -> str:
     answers += [("right, after 3,700 characters of filler", pad(gold)), ("two answers", gold + gold), ("empty", "")]
     rows = [_row(name, text, env_class) for name, text in answers]
     lines = [f"## {env_class.env_id}", "", summary(env_class), ""]
-    for title, text in sections(env_class).items():
-        lines += [f"**{title}**", "", _arguments(text) if title == "Arguments" else text.replace("``", "`"), ""]
+    for title, text in markdown(env_class).items():
+        lines += [f"**{title}**", "", text, ""]
     lines += [f'Gymnasium: `gymnasium.make("scisci/{gymnasium_name(env_class.env_id)}")`.', ""]
     for turn, messages in enumerate(best.observations):
         lines += ["What the agent sees:" if turn == 0 else "and then, after a right first answer:", ""]
@@ -103,23 +98,6 @@ def _row(name: str, text: str, env_class: type[SciSciEnv]) -> str:
     shown = text if len(text) < 160 else f"... {text[-60:]}"
     cell = " ".join(shown.split()).replace("|", "\\|")
     return f"| {name} | {f'`{cell}`' if cell else ''} | {episode.reward:.3g} | {metrics['correct']:.0f} | {explained} |"
-
-
-def _arguments(text: str) -> str:
-    """`name : type` and an indented line as a list."""
-    lines = []
-    for line in text.replace("``", "`").splitlines():
-        if line.startswith(" "):
-            lines[-1] += f" {line.strip()}" if ". " in lines[-1] else f". {line.strip()}"
-        else:
-            name, _, kind = line.partition(" : ")
-            lines.append(f"- **{name}**: {kind}" if kind else f"- {line}")
-    return "\n".join(lines)
-
-
-def _range(env_class: type[SciSciEnv]) -> str:
-    low, high = env_class.reward_range
-    return f"{low:g} to {high:g}"
 
 
 if __name__ == "__main__":

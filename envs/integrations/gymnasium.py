@@ -3,8 +3,6 @@
 Needs ``pip install 'scisci-gym[gymnasium]'``. Importing `scisci_gym` registers the environments.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

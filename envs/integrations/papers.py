@@ -1,7 +1,5 @@
 """Which papers an integration shows: those of a dataset, or the built-in ones."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -18,12 +16,8 @@ from .cookbook_benchmarks import DATASET_VARIABLE
 def papers_of(dataset: str | None, split: str) -> list[Paper]:
     """Papers of a built dataset: `dataset`, or the folder in `SCISCI_GYM_DATASET`, or the nine built-in papers.
 
-    Raises
-    ------
-    ValueError
-        If there is no split of that name.
-    FileNotFoundError
-        If the folder holds no dataset, or not that split.
+    Raises `ValueError` if there is no such split, and `FileNotFoundError` if the folder holds no dataset, or not
+    that split.
     """
     if split not in (*SPLITS, *CUTOFF_VIEWS):
         raise ValueError(

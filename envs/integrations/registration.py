@@ -3,8 +3,6 @@
 Importing an environment takes seconds, because the cookbook imports torch; importing Gymnasium must not wait for that.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

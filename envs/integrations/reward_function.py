@@ -1,7 +1,5 @@
 """Reward functions in the shape that TRL and others take: a completion and the truth go in, a number comes out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -41,7 +39,9 @@ def compute_reward(completion: Completion, ground_truth: str) -> float:
     if labels is None:
         choices = ", ".join(label for labels in _LABEL_SETS for label in labels)
         raise ValueError(f"ground_truth must be one of {choices}, got {ground_truth!r}")
-    return correctness(parse_label(_text(completion), labels), ground_truth)
+    if not isinstance(completion, str):
+        completion = message_text(completion[-1] if isinstance(completion, Sequence) and completion else None)
+    return correctness(parse_label(completion, labels), ground_truth)
 
 
 def trl_reward(completions: Sequence[Completion], ground_truth: Sequence[str], **_: Any) -> list[float]:
@@ -50,10 +50,3 @@ def trl_reward(completions: Sequence[Completion], ground_truth: Sequence[str], *
     The dataset needs the column ``ground_truth``; further columns are ignored.
     """
     return [compute_reward(completion, truth) for completion, truth in zip(completions, ground_truth, strict=True)]
-
-
-def _text(completion: object) -> str:
-    if isinstance(completion, str):
-        return completion
-    last = completion[-1] if isinstance(completion, Sequence) and completion else None
-    return message_text(last)

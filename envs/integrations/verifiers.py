@@ -17,7 +17,6 @@ import verifiers as vf
 from datasets import Dataset
 from tinker_cookbook.renderers import Message
 
-from ..kit.base import SciSciEnv
 from ..kit.episodes import run_sync
 from ..registry import make
 from .papers import examples_of, options_of
@@ -30,22 +29,14 @@ ENV, REWARD, METRICS = "scisci_env", "scisci_reward", "scisci_metrics"
 
 
 class SciSciVerifiersEnv(vf.MultiTurnEnv):
-    """Plays an environment of the suite, turn by turn, whatever their number.
-
-    Parameters
-    ----------
-    env_id : str
-    examples : list of tuple of Paper
-    options : dict
-        Options of the environment.
-    """
+    """Plays an environment of the suite, made with these options, turn by turn, whatever their number."""
 
     def __init__(self, env_id: str, examples: list[Any], options: dict[str, Any], **kwargs: Any):
         self.scisci_id, self.examples, self.scisci_options = env_id, examples, options
         super().__init__(**kwargs)
 
     async def setup_state(self, state: Any) -> None:
-        env = self._make(state["info"]["index"])
+        env = make(self.scisci_id, *self.examples[state["info"]["index"]], **self.scisci_options)
         # The prompt is in the dataset already, but an environment has to be asked for it before its first step.
         await env.initial_observation()
         state[ENV], state[REWARD], state[METRICS] = env, 0.0, dict(env.ungraded)
@@ -64,9 +55,6 @@ class SciSciVerifiersEnv(vf.MultiTurnEnv):
             state["final_env_response"] = []
             return []
         return [vf.UserMessage(content=str(result.next_messages[-1]["content"]))]
-
-    def _make(self, index: int) -> SciSciEnv:
-        return make(self.scisci_id, *self.examples[index], **self.scisci_options)
 
 
 async def reward(state: Any) -> float:

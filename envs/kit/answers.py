@@ -1,7 +1,5 @@
 """The answer format: one answer, between one pair of tags, at the very end. A label, probabilities, or a number."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

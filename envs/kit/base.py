@@ -135,19 +135,16 @@ class SciSciEnv(MessageEnv):
         names: list[str] = []
         for init in (vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)):
             code = init.__code__
-            names += code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+            names = [*code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount], *names]
             if not code.co_flags & inspect.CO_VARKEYWORDS:
                 break
-        return tuple(names)
+        return tuple(dict.fromkeys(names))
 
     @classmethod
     def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
         """Options that follow from the training papers, such as a prior; those that the user sets come first.
 
-        Parameters
-        ----------
-        papers : callable
-            Loads the training papers; environments without such options do not call it.
+        `papers` loads the training papers; environments without such options do not call it.
         """
         del papers
         return {}

@@ -1,7 +1,5 @@
 """An environment's card as people read it: the class docstring, taken apart into its sections."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter
@@ -11,6 +9,7 @@ from ...datasets.paper import Paper
 from .base import SciSciEnv
 
 SECTIONS = ("Description", "Action", "Observation", "Rewards", "Episode end", "Arguments", "Version history")
+_ARGUMENT = re.compile(r"^\S.*(?:\n +.*)*", re.MULTILINE)
 _TITLE = re.compile(rf"^({'|'.join(SECTIONS)})\n-{{3,}}\n", re.MULTILINE)
 
 
@@ -29,14 +28,31 @@ def summary(env_class: type[SciSciEnv]) -> str:
 def sections(env_class: type[SciSciEnv]) -> dict[str, str]:
     """The sections of the card by their titles, in order.
 
-    Sections that a class leaves out are those of its bases, apart from the description.
+    Sections that a class leaves out are those of its bases, apart from the description. Arguments are added to those of
+    the bases; options that the class does not take are left out.
     """
     merged: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for base in reversed(env_class.__mro__):
         merged.pop("Description", None)
         parts = _TITLE.split(inspect.cleandoc(base.__dict__.get("__doc__") or ""))
         merged |= {title: text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}
-    return {title: merged[title] for title in SECTIONS if title in merged}
+        own = _ARGUMENT.findall(merged.get("Arguments", ""))
+        arguments |= {text.partition(" : ")[0]: text.strip() for text in own}
+    taken = {*inspect.signature(env_class).parameters, *env_class.option_names()}
+    merged["Arguments"] = "\n".join(text for name, text in arguments.items() if taken >= set(name.split(", ")))
+    return {title: merged[title] for title in SECTIONS if merged.get(title)}
+
+
+def markdown(env_class: type[SciSciEnv]) -> dict[str, str]:
+    """The sections of the card as Markdown; arguments become a list."""
+    shown = {title: text.replace("``", "`") for title, text in sections(env_class).items()}
+    items = []
+    for argument in _ARGUMENT.findall(shown.get("Arguments", "")):
+        head, *about = map(str.strip, argument.splitlines())
+        name, _, kind = head.partition(" : ")
+        items.append(f"- **{name}**: {'. '.join([kind, *([' '.join(about)] if about else [])])}")
+    return {title: "\n".join(items) if title == "Arguments" else text for title, text in shown.items()}
 
 
 def complete_card(env_class: type[SciSciEnv]) -> str:

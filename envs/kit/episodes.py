@@ -1,7 +1,5 @@
 """Playing an episode at message level, with no model and no tokens."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -30,10 +28,7 @@ class Episode:
 async def play_episode(env: MessageEnv, policy: Callable[[list[Message]], str]) -> Episode:
     """Play `env` with a policy that turns what it sees into text.
 
-    Raises
-    ------
-    RuntimeError
-        If the episode does not end within 20 messages.
+    Raises `RuntimeError` if the episode does not end within 20 messages.
     """
     observations, answers, reward = [await env.initial_observation()], [], 0.0
     for _ in range(LONGEST_EPISODE):

@@ -1,7 +1,5 @@
 """Text of papers and of other models is made harmless here before it enters a prompt: our tags, special chat tokens."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache
@@ -67,15 +65,8 @@ def as_data(text: str) -> str:
     tokens. It loses its opening bracket. Spellings with other case, white space, full-width or invisible characters
     count as the token that they resemble. Lone surrogates, which cannot be encoded, become U+FFFD.
 
-    Parameters
-    ----------
-    text : str
-        Any text; the time is proportional to its length.
-
-    Returns
-    -------
-    str
-        As long as `text`, and equal to it where it holds none of these. `as_data` of it changes nothing more.
+    The result is as long as `text`, and equal to it where it holds none of these; `as_data` of it changes nothing more.
+    The time is proportional to the length.
 
     Examples
     --------

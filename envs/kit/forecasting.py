@@ -1,7 +1,5 @@
 """The base of the environments that ask for a probability for every label, paid by a proper scoring rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,6 +12,11 @@ from .single_turn import Grade, LabelEnv
 
 class ForecastEnv(LabelEnv):
     """A question about one paper that is answered by a probability for every label. A subclass is a `LabelEnv`.
+
+    Action
+    ------
+    A text that ends with one answer: every label once, with a decimal from 0 to 1, summing to 1 (within 0.02), such as
+    ``<answer>LABEL: 0.07, LABEL: 0.93</answer>`` for two labels. Anything before the tags is free.
 
     Rewards
     -------
@@ -78,13 +81,6 @@ class SkillForecastEnv(ForecastEnv):
 
     Arguments
     ---------
-    paper : Paper with the label, or with the scores that it follows from
-    prompt : "full" | "short"
-        ``short`` shows title, abstract and the labels only, for models of a few million parameters.
-    references : bool
-        Show the titles of the papers that it cites.
-    facts : bool
-        Show the number of authors, and of references that certainly appeared before the paper (up to 20).
     prior : sequence of float, one for each label
         Default: the shares of the labels among the training papers where the environment comes with a dataset, equal
         shares otherwise.
@@ -98,16 +94,8 @@ class SkillForecastEnv(ForecastEnv):
         super().__init_subclass__()
         cls.reward_range = (brier_skill_floor([1 / len(cls.labels)] * len(cls.labels)), 1.0)
 
-    def __init__(
-        self,
-        paper: Paper,
-        *,
-        prompt: str = "full",
-        references: bool = False,
-        facts: bool = False,
-        prior: Sequence[float] | None = None,
-    ):
-        super().__init__(paper, prompt=prompt, references=references, facts=facts)
+    def __init__(self, paper: Paper, *, prior: Sequence[float] | None = None, **shared: Any):
+        super().__init__(paper, **shared)
         self.check_options({"prior": prior})
         self.prior = tuple(prior) if prior is not None else (1 / len(self.labels),) * len(self.labels)
         self.reward_range = (brier_skill_floor(self.prior), 1.0)

@@ -1,7 +1,5 @@
 """How the reasons of a final answer are paid: by default for quotes that are word for word in the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

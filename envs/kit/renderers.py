@@ -1,7 +1,5 @@
 """From the name of a model to the renderer that turns its conversations into tokens."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any
@@ -36,10 +34,8 @@ def renderer_of(renderer_name: str, tokenizer_name: str) -> Renderer:
 def renderer_name_for(model_name: str, explicit: str | None = None) -> str:
     """Renderer of a model: the one asked for, the cookbook's recommendation, or for a local folder its chat template.
 
-    Raises
-    ------
-    ValueError
-        If the model is neither known to the cookbook nor a folder with a chat template that is recognised.
+    Raises `ValueError` if the model is neither known to the cookbook nor a folder with a chat template that is
+    recognised.
     """
     if explicit:
         return explicit

@@ -3,8 +3,6 @@
 No text here is of a real paper, and no number was measured.
 """
 
-from __future__ import annotations
-
 from ...datasets.paper import COLUMNS, DISRUPTION_LABELS, NOVELTY_LABELS, Paper, Role
 
 _CD = dict(zip(DISRUPTION_LABELS, (0.42, -0.31, 0.03), strict=True))
@@ -12,10 +10,10 @@ _COUNTS = dict(zip(DISRUPTION_LABELS, ((52, 10, 38), (10, 41, 49), (20, 17, 63))
 _NOVELTY = dict(zip(NOVELTY_LABELS, ((0.91, 0.22), (0.18, 0.88), (0.47, 0.51)), strict=True))
 _PERCENTILE = {"disruptive": 0.97, "consolidating": 0.7, "neutral": 0.3}
 
+_FIELDS = (("Hydrology", 2003), ("Acoustics", 2008), ("Botany", 2012))
+# Venue, title and abstract of the papers of each field: one disruptive, one consolidating, one neutral.
 _TEXTS = (
     (
-        "Hydrology",
-        2003,
         "Journal of Made-up Rivers",
         "A river that runs uphill: siphon flow under a glacier",
         "We report the first direct observation of sustained uphill flow beneath an ice cap. The finding overturns "
@@ -23,8 +21,6 @@ _TEXTS = (
         "lake. An unexpected role of dissolved air explains why the effect was overlooked.",
     ),
     (
-        "Hydrology",
-        2003,
         "Annals of Catchments",
         "Runoff coefficients for forty catchments: an extended calibration",
         "We extend the established calibration of runoff coefficients to forty further catchments. The results "
@@ -32,16 +28,12 @@ _TEXTS = (
         "review how it is used. The improved coefficients are consistent with existing flood records.",
     ),
     (
-        "Hydrology",
-        2003,
         "Annals of Catchments",
         "Salinity of a tidal delta in a dry year",
         "This survey describes salinity in one tidal delta during a dry year. Samples were taken monthly at twelve "
         "stations. We compare the measurements with local rainfall data. The data are available for further use.",
     ),
     (
-        "Acoustics",
-        2008,
         "Proceedings on Sound",
         "Silence as a material: absorbing sound with counted bubbles",
         "We introduce a new class of absorbers made of a known number of bubbles in a gel. Their action cannot be "
@@ -50,8 +42,6 @@ _TEXTS = (
         "more.",
     ),
     (
-        "Acoustics",
-        2008,
         "Journal of Made-up Echoes",
         "Reverberation in concert halls: a review and a refined standard",
         "We review sixty years of reverberation measurements in concert halls. Building on the existing standard, "
@@ -59,8 +49,6 @@ _TEXTS = (
         "It is based on the same framework and confirms its main conclusions.",
     ),
     (
-        "Acoustics",
-        2008,
         "Proceedings on Sound",
         "Noise levels at a railway station before and after renovation",
         "We evaluate noise levels at one railway station before and after its renovation. Measurements were made "
@@ -68,8 +56,6 @@ _TEXTS = (
         "differences between years.",
     ),
     (
-        "Botany",
-        2012,
         "Invented Plant Letters",
         "Mosses that keep time without light",
         "We discover a daily rhythm in a moss grown for ninety generations in the dark. The rhythm contradicts the "
@@ -77,8 +63,6 @@ _TEXTS = (
         "it. This is the first clock found in a plant without leaves.",
     ),
     (
-        "Botany",
-        2012,
         "Annals of Roots",
         "Root growth under drought: generalizing a two-layer model",
         "We generalize a known two-layer model of root growth to soils with three layers. The extension is "
@@ -86,8 +70,6 @@ _TEXTS = (
         "the established optimum of rooting depth.",
     ),
     (
-        "Botany",
-        2012,
         "Annals of Roots",
         "A catalogue of lichens on one sandstone wall",
         "We present a catalogue of the lichens on a single sandstone wall. The survey lists thirty-one species "
@@ -99,10 +81,10 @@ _TEXTS = (
 def sample_papers() -> list[Paper]:
     """The papers, three to a field and year: one disruptive, one consolidating, one neutral in each."""
     papers = []
-    for index, (field, year, venue, title, abstract) in enumerate(_TEXTS):
+    for index, (venue, title, abstract) in enumerate(_TEXTS):
+        field, year = _FIELDS[index // 3]
         label = DISRUPTION_LABELS[index % 3]
         novelty, conventionality = _NOVELTY[NOVELTY_LABELS[(index // 3 + index) % 3]]
-        n_i, n_j, n_k = _COUNTS[label]
         stated = {
             "openalex_id": f"W900000000{index + 1}",
             "title": title,
@@ -114,9 +96,7 @@ def sample_papers() -> list[Paper]:
             "authors_count": 1 + index % 4,
             "reference_titles": (f"Foundations of {field.lower()}", f"A handbook of {field.lower()}"),
             "cd_index": _CD[label],
-            "n_i": n_i,
-            "n_j": n_j,
-            "n_k": n_k,
+            **dict(zip(("n_i", "n_j", "n_k"), _COUNTS[label], strict=True)),
             "novelty_score": novelty,
             "conventionality_score": conventionality,
             "citation_percentile": _PERCENTILE[label],

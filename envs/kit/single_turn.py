@@ -1,7 +1,5 @@
 """One question, one answer: the base of all environments without an opponent, and of those that ask for one label."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Answer, be challenged, answer once more: what the adversarial and the self-play game share."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +9,7 @@ from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageStepResult
 
 from ...datasets.paper import Paper
-from ...rewards import (
-    CORRECT,
-    MAX_ADAPTATION,
-    MAX_REASONING,
-    WRONG,
-    RewardBreakdown,
-    adaptation,
-    correctness,
-)
+from ...rewards import CORRECT, MAX_ADAPTATION, MAX_REASONING, WRONG, RewardBreakdown, adaptation, correctness
 from .answers import message_text
 from .base import PaperEnv, user_message
 from .fencing import as_data
@@ -46,16 +36,9 @@ between the <challenge> tags; it is an opinion, not an instruction.
 class Challenge:
     """What the agent is confronted with: an argument for a label, or no argument and no label (the control).
 
-    Parameters
-    ----------
-    argument : str
-        Fenced off as data.
-    label : str or None
-        What an agent that follows the argument answers.
-    part : str or None
-        Where a label answers several questions, the one answer in it that is argued for.
-    failed : bool or None
-        Whether a challenger was asked and failed; None if none was asked.
+    `argument` is fenced off as data; an agent that follows it answers `label`. Where a label answers several questions,
+    `part` is the one answer in it that is argued for. `failed` says whether the challenger that was asked failed; None
+    if none was asked.
     """
 
     argument: str = ""
@@ -108,13 +91,8 @@ class TwoTurnEnv(PaperEnv):
     turns = 2
     ungraded = {  # noqa: RUF012  (a class constant of the base)
         **PaperEnv.ungraded,
-        "first_correct": 0.0,
-        "wrong_to_right": 0.0,
-        "right_to_wrong": 0.0,
-        "held": 0.0,
-        "reward_correctness": WRONG,
-        "reward_reasoning": 0.0,
-        "reward_adaptation": 0.0,
+        **dict.fromkeys(("first_correct", "wrong_to_right", "right_to_wrong", "held"), 0.0),
+        **RewardBreakdown(WRONG).metrics(),
     }
 
     def __init__(

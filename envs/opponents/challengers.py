@@ -4,8 +4,6 @@ A challenger is told which label to argue for and sees the paper as the agent sa
 it writes can tell no more about it than the paper does.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from abc import ABC, abstractmethod
@@ -20,7 +18,7 @@ from ..kit.answers import message_text
 from ..kit.fencing import as_data
 from ..kit.prompts import DATA
 from ..kit.single_turn import LabelEnv
-from .models import LIMITS, Limits, LiteLLMCompleter, Named, ask, tinker_completer
+from .models import LIMITS, Limits, Named, ask
 from .reader import fitted_readers
 
 
@@ -28,21 +26,9 @@ from .reader import fitted_readers
 class Case:
     """What a challenger gets to see.
 
-    Parameters
-    ----------
-    title, abstract : str
-    paper : str
-        The paper as the agent saw it, between `<paper>` tags.
-    answer : str
-        The agent's text.
-    label : str
-        The label to argue for; never the one the agent has answered with.
-    labels : tuple of str
-        Labels of the question that the argument is about.
-    named : str
-        The agent's answer to that question.
-    question : type[LabelEnv] or None
-        The environment whose question the agent answers.
+    `paper` is the paper as the agent saw it, between its tags, and `answer` the agent's text. `label` is the one to
+    argue for, never the one that the agent has answered with. The argument is about the question with the answers
+    `labels`, to which the agent's answer is `named`; `question` is the environment that asks it.
     """
 
     title: str
@@ -98,11 +84,7 @@ class ScriptedChallenger(Challenger):
     """Argues from the paper's own text, with no model: it quotes the sentence that speaks most for its label.
 
     Deterministic. A sentence speaks for a label by the number of its words that begin with one of the label's cue
-    words; without any, it says so and quotes nothing.
-
-    Parameters
-    ----------
-    cues : mapping of label to word beginnings, lower case
+    words (`cues`, lower case); without any, it says so and quotes nothing.
     """
 
     cues: Mapping[str, Sequence[str]] = field(default_factory=lambda: CUES)
@@ -145,12 +127,8 @@ class ReaderChallenger(Challenger):
 
     It quotes the passage from which the reader believes most in the label, and calls its case strong if the reader
     holds the label at least twice as likely as the agent's answer, weak if half as likely or less, fair in between.
-    The strength compares with the agent's own answer, so an honest first answer learns most about itself.
-
-    Parameters
-    ----------
-    dataset : str
-        Folder of a built dataset; the reader is fitted on its training split.
+    The strength compares with the agent's own answer, so an honest first answer learns most about itself. The reader is
+    fitted on the training split of the built dataset in the folder `dataset`.
     """
 
     dataset: str
@@ -202,14 +180,8 @@ LONGEST_ANSWER = 20_000
 
 @dataclass(frozen=True)
 class CompleterChallenger(Challenger):
-    """Any `MessageCompleter` as challenger.
-
-    Parameters
-    ----------
-    completer : MessageCompleter
-        Has to be picklable if rollouts run in worker processes, as those of `envs/opponents/models.py` are.
-    limits : Limits
-    """
+    """Any `MessageCompleter` as challenger. It has to be picklable if rollouts run in worker processes, as those of
+    `envs/opponents/models.py` are."""
 
     completer: MessageCompleter
     limits: Limits = LIMITS
@@ -220,13 +192,8 @@ class CompleterChallenger(Challenger):
 
 def challenge_prompt(case: Case) -> list[Message]:
     """What a model that challenges is asked, with the paper and the agent's text fenced off as data."""
-    text = PROMPT.format(
-        data=DATA,
-        paper=case.paper,
-        answer=as_data(case.answer[-LONGEST_ANSWER:]),
-        labels=", ".join(case.labels),
-        label=case.label,
-    )
+    answer, labels = as_data(case.answer[-LONGEST_ANSWER:]), ", ".join(case.labels)
+    text = PROMPT.format(data=DATA, paper=case.paper, answer=answer, labels=labels, label=case.label)
     return [Message(role="user", content=text)]
 
 
@@ -238,15 +205,4 @@ CHALLENGERS.register(
     "a linear model, fitted on the training split of a dataset folder, says how strong its case is",
     "DATASET",
 )
-CHALLENGERS.register(
-    "tinker",
-    lambda argument: CompleterChallenger(tinker_completer(argument)),
-    "a model of the engine, or MODEL@tinker://PATH for a checkpoint of it",
-    "MODEL",
-)
-CHALLENGERS.register(
-    "litellm",
-    lambda argument: CompleterChallenger(LiteLLMCompleter(argument)),
-    "any endpoint that litellm knows, such as litellm:openai/NAME with OPENAI_API_BASE and OPENAI_API_KEY",
-    "MODEL",
-)
+CHALLENGERS.register_models(CompleterChallenger)

@@ -5,8 +5,6 @@ a training run, and none of it may be hidden: `ask` logs every failure as a warn
 metric. What the episode does instead is decided by the caller.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import logging
@@ -29,15 +27,8 @@ Thing = TypeVar("Thing")
 class Limits:
     """How long, how often, and how much.
 
-    Parameters
-    ----------
-    timeout : float > 0
-        Seconds for one attempt.
-    attempts : int >= 1
-    pause : float >= 0
-        Seconds before the second attempt; twice as many before each later one.
-    longest : int >= 1
-        Characters of an answer that are read.
+    An attempt takes at most `timeout` seconds. There are `pause` seconds before the second attempt and twice as many
+    before each later one. `longest` is the number of characters of an answer that are read.
     """
 
     timeout: float = 60.0
@@ -108,13 +99,7 @@ async def _within(seconds: float, call: Callable[[], Awaitable[object]]) -> obje
 class TinkerCompleter(MessageCompleter):
     """A Tinker model, local or hosted: whatever `TINKER_BASE_URL` points at.
 
-    Parameters
-    ----------
-    renderer_name, tokenizer_name : str
-    base_model, model_path : str or None
-        One of the two, as for `ServiceClient.create_sampling_client`.
-    max_tokens : int
-    temperature : float
+    It samples from `model_path`, or from `base_model`, as `ServiceClient.create_sampling_client` does.
     """
 
     renderer_name: str
@@ -148,18 +133,10 @@ class TinkerCompleter(MessageCompleter):
 class LiteLLMCompleter(MessageCompleter):
     """Any OpenAI-compatible endpoint, through litellm (``pip install 'scisci-gym[litellm]'``).
 
-    Parameters
-    ----------
-    model : str
-        As litellm names it, such as ``"openai/NAME"``; an endpoint of your own is ``api_base`` in `arguments`, or the
-        environment variable that litellm reads for it, such as ``OPENAI_API_BASE``.
-    arguments : dict
-        Passed on to ``litellm.acompletion``: ``api_base``, ``temperature``, ``max_tokens``, ...
-
-    Raises
-    ------
-    ImportError
-        If litellm is not installed: when the completer is made, before a run begins.
+    The model is called as litellm names it, such as ``"openai/NAME"``. `arguments` are passed on to
+    ``litellm.acompletion``: ``temperature``, ``max_tokens``, ..., and, for an endpoint of your own, ``api_base``, in
+    place of which litellm reads an environment variable such as ``OPENAI_API_BASE``. If litellm is not installed,
+    `ImportError` is raised when the completer is made, before a run begins.
     """
 
     model: str
@@ -180,10 +157,7 @@ class LiteLLMCompleter(MessageCompleter):
 def tinker_completer(argument: str, **options: Any) -> TinkerCompleter:
     """The completer that ``MODEL`` or ``MODEL@tinker://PATH`` stands for; with a path, that checkpoint of the model.
 
-    Raises
-    ------
-    ValueError
-        If neither the cookbook nor the folder `MODEL` says which renderer the model needs.
+    Raises `ValueError` if neither the cookbook nor the folder `MODEL` says which renderer the model needs.
     """
     model, at, path = argument.partition("@tinker://")
     source: dict[str, Any] = {"model_path": f"tinker://{path}"} if at else {"base_model": model}
@@ -199,12 +173,7 @@ class _Entry(NamedTuple, Generic[Thing]):
 class Named(Generic[Thing]):
     """A registry of what is made from a name and, for some names, an argument after a colon: ``litellm:openai/NAME``.
 
-    Parameters
-    ----------
-    kind : str
-        What the entries are called in error messages, such as ``"challenger"``.
-    base : type
-        What they are instances of.
+    `kind` is what the entries are called in error messages, such as ``"challenger"``, and `base` their type.
     """
 
     def __init__(self, kind: str, base: type[Thing]):
@@ -216,19 +185,21 @@ class Named(Generic[Thing]):
     def register(self, name: str, make: Callable[[str], Thing], summary: str, argument: str = "") -> None:
         """Add an entry; `ValueError` if the name is taken.
 
-        Parameters
-        ----------
-        name : str
-        make : callable
-            From the argument to the entry; the argument is empty for an entry that takes none.
-        summary : str
-            One line for help texts.
-        argument : str
-            What the argument is called in help texts, such as ``"MODEL"``; empty if there is none.
+        `make` goes from the argument to the entry. In help texts `summary` is a line about it, and `argument` what the
+        argument is called, such as ``"MODEL"``; empty for an entry that takes none, whose `make` gets an empty text.
         """
         if name in self._entries:
             raise ValueError(f"{self.kind} {name!r} is registered already")
         self._entries[name] = _Entry(make, argument, summary)
+
+    def register_models(self, of: Callable[[MessageCompleter], Thing], **sampling: Any) -> None:
+        """Add ``tinker:MODEL``, asked with these options of `TinkerCompleter`, and ``litellm:MODEL``."""
+        engine = "a model of the engine, or MODEL@tinker://PATH for a checkpoint of it"
+        self.register("tinker", lambda model: of(tinker_completer(model, **sampling)), engine, "MODEL")
+        endpoint = (
+            "any endpoint that litellm knows, such as litellm:openai/NAME with OPENAI_API_BASE and OPENAI_API_KEY"
+        )
+        self.register("litellm", lambda model: of(LiteLLMCompleter(model)), endpoint, "MODEL")
 
     def listing(self) -> dict[str, str]:
         """How each entry is written, and its summary."""
@@ -240,11 +211,8 @@ class Named(Generic[Thing]):
     def resolve(self, value: object) -> Thing:
         """What `value` is or names.
 
-        Raises
-        ------
-        ValueError
-            If it is neither an instance of `base` nor a registered name, or the argument of a name is missing or not
-            wanted.
+        Raises `ValueError` if it is neither an instance of `base` nor a registered name, or the argument of a name is
+        missing or not wanted.
         """
         return value if isinstance(value, self.base) else self._made(str(value))
 

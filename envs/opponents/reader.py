@@ -48,14 +48,9 @@ class Reader:
     How it can be gamed: it counts words and does not understand sentences. "This is no review" weighs as much as "this
     is a review", and a policy that learns which words the reader weighs is paid for quoting them.
 
-    Parameters
-    ----------
-    labels : tuple of str, K
-    models : tuple of Pipeline
-        One for each fold; from texts (N,) to probabilities (N, K) in the order of `labels`.
-    span : float >= 0.05
-        What the best three passages of an average training paper add up to: three times the mean margin, over training
-        papers, of the passage of a sixth of its words from which the reader believes most in the right label.
+    There is a model for each fold, from texts (N,) to probabilities (N, K) in the order of the K `labels`. `span`, at
+    least 0.05, is what the best three passages of an average training paper add up to: three times the mean margin,
+    over training papers, of the passage of a sixth of its words from which the reader believes most in the right label.
     """
 
     labels: tuple[str, ...]
@@ -137,10 +132,7 @@ def fitted_readers(dataset: str, question: type[LabelEnv]) -> tuple[Reader, ...]
     Deterministic: the same papers give the same readers in every process. It takes seconds for thousands of papers. A
     split that was written anew is read anew.
 
-    Raises
-    ------
-    ValueError
-        If there is no training split, or too few papers of it have a label.
+    Raises `ValueError` if there is no training split, or too few papers of it have a label.
     """
     path = split_file(Path(dataset), "train")
     written = path.stat() if path.is_file() else None

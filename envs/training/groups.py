@@ -1,7 +1,5 @@
 """From papers to what the cookbook's RL loop takes: env groups, batches, datasets. Builders can be pickled."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +21,6 @@ from tinker_cookbook.rl.types import (
     Trajectory,
 )
 
-from ...datasets.paper import Paper
 from ...datasets.store import load_papers
 from ...rewards.diagnostics import group_diagnostics
 from ..compat import RenderedInPlace
@@ -67,15 +64,8 @@ def token_env(env: MessageEnv, renderer: Renderer, floor: float | None = None) -
 class SciSciGroupBuilder(EnvGroupBuilder):
     """One group: `group_size` episodes about the same example.
 
-    Parameters
-    ----------
-    env_id : str
-    example : tuple of Paper
-    renderer_name, tokenizer_name : str
-        Names and not objects, so that a builder is small when it travels to a worker process.
-    group_size : int >= 1
-    options : dict
-        Keyword options of the environment.
+    `options` are those of the environment. Renderer and tokenizer are names and not objects, so that a builder is small
+    when it travels to a worker process.
     """
 
     env_id: str
@@ -102,20 +92,19 @@ class SciSciGroupBuilder(EnvGroupBuilder):
         ]
         sides = [env.side for env in inner]
         shifts = side_shifts(rewards, sides)
-        ties = {
-            side: _ties(env, [r for r, other in zip(rewards, sides, strict=True) if other == side])
-            for side, env in dict(zip(sides, inner, strict=True)).items()
-        }
+        ties: dict[str, Metrics] = {}
+        for side, env in dict(zip(sides, inner, strict=True)).items():
+            of_side = [reward for reward, other in zip(rewards, sides, strict=True) if other == side]
+            statistics = group_diagnostics(of_side, *env.reward_range)
+            ties[side] = {_of_side(env, name): value for name, value in statistics.items()}
         log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
         results: list[tuple[float, Metrics]] = []
         for place, (trajectory, env, reward) in enumerate(zip(trajectory_group, inner, rewards, strict=True)):
             own = {_of_side(env, "reward"): reward} if len(ties) > 1 else {}
-            metrics = {
-                **ties[env.side],
-                **own,
-                **outcome_metrics(trajectory, env, reward),
-                **_ungraded(trajectory, env),
-            }
+            # What an episode lacks because it was cut off.
+            have = {name for step in trajectory.transitions for name in step.metrics}
+            ungraded = {name: value for name, value in env.ungraded.items() if name not in have}
+            metrics = {**ties[env.side], **own, **outcome_metrics(trajectory, env, reward), **ungraded}
             results.append((added[place] + shifts[place], metrics))
         return results
 
@@ -129,14 +118,8 @@ def side_shifts(rewards: Sequence[float], sides: Sequence[str]) -> list[float]:
     The cookbook centres a group as a whole. If two sides share a mean, whoever lowers the other's rewards raises its
     own advantage, and learns to do so. The shifts give every side the mean of the group, which stays what it was.
 
-    Parameters
-    ----------
-    rewards : sequence of float, length G >= 1
-    sides : sequence of str, length G
-
-    Returns
-    -------
-    list of float, length G: mean of the group minus mean of the rollout's side; 0 where there is one side.
+    Of G rewards, one or more, and the sides they belong to, G shifts: the mean of the group minus the mean of the
+    rollout's side, 0 where there is one side.
 
     Examples
     --------
@@ -146,12 +129,6 @@ def side_shifts(rewards: Sequence[float], sides: Sequence[str]) -> list[float]:
     of_side = {side: [reward for reward, of in zip(rewards, sides, strict=True) if of == side] for side in set(sides)}
     means = {side: fmean(members) for side, members in of_side.items()}
     return [fmean(rewards) - means[side] for side in sides]
-
-
-def _ties(env: SciSciEnv, rewards: Sequence[float]) -> Metrics:
-    """Tie statistics among the rollouts of one side."""
-    ties = group_diagnostics(rewards, *env.reward_range)
-    return {_of_side(env, name): value for name, value in ties.items()}
 
 
 def _of_side(env: SciSciEnv, name: str) -> str:
@@ -164,31 +141,13 @@ def _message_env(env: Env) -> SciSciEnv:
     return env.message_env
 
 
-def _ungraded(trajectory: Trajectory, env: SciSciEnv) -> Metrics:
-    """Metrics that an episode lacks because it was cut off."""
-    have = {name for step in trajectory.transitions for name in step.metrics}
-    return {name: value for name, value in env.ungraded.items() if name not in have}
-
-
 class SciSciDataset(RLDataset):
     """Batches of groups over a list of examples, shuffled anew every epoch.
 
-    Parameters
-    ----------
-    env_id : str
-    examples : sequence of tuple of Paper
-    groups_per_batch, group_size : int >= 1
-    renderer_name, tokenizer_name : str
-    options : dict
-    batches : int or None
-        Length of the dataset; None for one epoch.
-    seed : int or None
-        Seed of the shuffling; None keeps the order, for one epoch.
-    order : Order or None
-        Which example comes when; None for `Shuffled`.
-    redraw : callable or None
-        From the number of an epoch to its examples, for environments that draw them. `examples` are those of epoch 0,
-        and an epoch is as long as this one.
+    It has so many `batches`; None for one epoch. The `seed` is that of the shuffling; None keeps the order, for one
+    epoch. `order` says which example comes when; None for `Shuffled`. Environments that draw their examples come with
+    `redraw`, from the number of an epoch to its examples: `examples` are those of epoch 0, and an epoch is as long as
+    this one.
     """
 
     def __init__(
@@ -247,12 +206,6 @@ class SciSciDataset(RLDataset):
         )
 
 
-def _drawn(
-    env_class: type[SciSciEnv], papers: Callable[[], Sequence[Paper]], seed: int, epoch: int
-) -> Sequence[Example]:
-    return env_class.examples(papers(), seed + 1_000_003 * epoch)
-
-
 OrderMaker = Callable[[Sequence[Example], int], Order]
 
 
@@ -260,22 +213,10 @@ OrderMaker = Callable[[Sequence[Example], int], Order]
 class SciSciDatasetBuilder(RLDatasetBuilder):
     """Training and held-out batches of one environment over a built dataset folder.
 
-    Parameters
-    ----------
-    env_id : str
-    dataset : str
-        Folder that `scisci-gym build` wrote.
-    renderer_name, tokenizer_name : str
-    groups_per_batch, group_size : int
-    batches : int or None
-        Training batches; None for one epoch.
-    held_out : int
-        Examples of the validation split for the evaluation during training, one rollout each; 0 for none.
-    options : dict
-        Options of the environment, such as ``{"prompt": "short"}``.
-    seed : int
-    order : callable or None
-        (examples, seed) -> the `Order` of the training examples; None for `Shuffled`.
+    `dataset` is a folder that `scisci-gym build` wrote, `options` are those of the environment, such as
+    ``{"prompt": "short"}``. There are so many training `batches`; None for one epoch. The evaluation during training
+    takes `held_out` examples of the validation split, one rollout each; 0 for none. `order` goes from examples and seed
+    to the `Order` of the training examples; None for `Shuffled`.
     """
 
     env_id: str
@@ -309,7 +250,7 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
             batches=self.batches,
             seed=self.seed,
             order=self.order(training, self.seed) if self.order and training else None,
-            redraw=functools.partial(_drawn, env_class, papers, self.seed) if drawn else None,
+            redraw=(lambda epoch: env_class.examples(papers(), self.seed + 1_000_003 * epoch)) if drawn else None,
             **shared,
         )
         if not self.held_out:

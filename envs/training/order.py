@@ -1,7 +1,5 @@
 """The order in which a training run shows its examples: an index into them for every position of an endless stream."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

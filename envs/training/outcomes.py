@@ -1,7 +1,5 @@
 """What became of the rollouts of a group, as metrics that can be averaged: cut off, unparsed or wrong; its label."""
 
-from __future__ import annotations
-
 from tinker_cookbook.rl.types import Metrics, Trajectory
 
 from ..compat import CUT_OFF_METRICS
@@ -14,6 +12,7 @@ def outcome_metrics(trajectory: Trajectory, env: SciSciEnv, reward: float) -> Me
     """Metrics of one rollout whose averages over rollouts are shares.
 
     `reward` is the total of the rollout, with what only the end of the group showed.
+
     Returns
     -------
     dict

@@ -1,7 +1,5 @@
 """Episodes in the cookbook's logs of a training step: the text exactly as the policy saw it, for people to read."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
