@@ -1,7 +1,5 @@
 """The composite reward, R = R_correctness + R_reasoning + R_adaptation, and two of its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,11 +11,7 @@ HELD, REVISED = MAX_ADAPTATION, MAX_ADAPTATION / 2
 def correctness(predicted: str | None, truth: str) -> float:
     """Reward of a predicted label, in {-1, +1}.
 
-    Parameters
-    ----------
-    predicted : str or None
-        None where no answer could be parsed, which counts as wrong: no answer never pays more than a wrong one.
-    truth : str
+    None, where no answer could be parsed, counts as wrong: no answer never pays more than a wrong one.
 
     Examples
     --------
@@ -30,11 +24,7 @@ def correctness(predicted: str | None, truth: str) -> float:
 def ordered_correctness(predicted: str, truth: str, order: Sequence[str]) -> float:
     """Reward of a predicted label that is one of an order: 1 - 2 d / (K - 1) for d steps from the truth; in [-1, 1].
 
-    Parameters
-    ----------
-    predicted, truth : str
-    order : sequence of K >= 2 str
-        From lowest to highest.
+    `order` has the K >= 2 labels from lowest to highest.
 
     Examples
     --------
@@ -59,11 +49,7 @@ def adaptation(first: str | None, final: str | None, truth: str) -> float:
 
     Neither "always flip" nor "never flip" earns it as such: it is paid only on top of being right.
 
-    Parameters
-    ----------
-    first, final : str or None
-        Labels before and after the challenge; None where nothing could be parsed.
-    truth : str
+    Labels before and after the challenge are None where nothing could be parsed.
 
     Examples
     --------

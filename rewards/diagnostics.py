@@ -1,7 +1,5 @@
 """How much a group of rollouts can teach: with group-centred advantages, equal rewards carry no signal."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Bounded rewards for forecasts: the Brier score for probabilities, the distance for numbers or for their ranks."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -100,10 +98,7 @@ def rank_distance_reward(forecast: float, truth: float, ranks: Sequence[float]) 
     Largest in expectation at the median of what is believed, as `distance_reward` is: F is monotone. Where most values
     lie close together, it tells them apart.
 
-    Parameters
-    ----------
-    forecast, truth : float
-    ranks : sequence of float, ascending, not empty
+    `ranks` ascend and are not empty.
 
     Examples
     --------
@@ -116,10 +111,7 @@ def rank_distance_reward(forecast: float, truth: float, ranks: Sequence[float]) 
 def rank_share(value: float, ranks: Sequence[float]) -> float:
     """F(value), in [0, 1]: the share of `ranks` below a number, those equal to it counted by half.
 
-    Parameters
-    ----------
-    value : float
-    ranks : sequence of float, ascending, not empty
+    `ranks` ascend and are not empty.
 
     Examples
     --------
