@@ -1,7 +1,5 @@
 """The CD index: do later papers cite a paper instead of, or together with, what it builds on?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -61,10 +59,7 @@ def cd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | Non
     A paper without references has n_j = n_k = 0, so a single citation makes it 1. That value is kept here and is an
     artefact (Holst et al. 2024): look at the reference count beside it.
 
-    Parameters
-    ----------
-    graph, window, threads
-        As in `disruption_counts`, and so are the errors.
+    Parameters and errors are those of `disruption_counts`.
 
     Returns
     -------

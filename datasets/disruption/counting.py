@@ -5,8 +5,6 @@ marked in an array of stamps. At ten million papers nearly all of the time goes 
 stamps, the hints where to look in long lists of citers, and the prefetching.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Parameters and errors that are not stated are those of `disruption_counts`. Results are float64 arrays (N,).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

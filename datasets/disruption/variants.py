@@ -4,8 +4,6 @@ Parameters and errors that are not stated are those of `disruption_counts`. Ever
 its docstring says otherwise.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..graph.citation_graph import CitationGraph

@@ -1,7 +1,5 @@
 """What a citation graph is made from, checked: years, positions and ids of papers, and columns of tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compressed sparse rows of a citation graph from an edge list, in linear time, on every core."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

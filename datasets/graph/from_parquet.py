@@ -1,9 +1,6 @@
 """Build a citation graph from parquet files that need not fit in memory: in passes, straight to memory-mapped files."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ import pyarrow.dataset as arrow
 from ..atomic_files import scratch_folder
 from ..positions import positions_of
 from ..progress import step_bars
-from .checks import checked_years
+from .checks import checked_years, require_columns
 from .citation_graph import CitationGraph
 from .csr import compact_rows, count_cited, count_rows, pointers, scatter_citing, scatter_rows, sort_rows
 from .files import GraphFiles, GraphReport
@@ -79,10 +76,15 @@ def build_graph(
         np.save(files.path("node_ids"), names)
         with step_bars(progress, transient=False) as advance:
             counts, (edges, unknown, self_citations) = _write_ends(source, columns[2:], names, ends, advance)
-            kept = _write_references(files, ends, counts, memory, advance)
-            past = _write_citers(files, years, memory, advance)
+            _save(files.path("ref_indices"), ends, _references(ends, counts, memory, advance))
+            np.save(files.path("ref_indptr"), pointers(counts))
+            for name in ("citing", "cited"):
+                (ends / name).unlink()
+            past = np.zeros(1, np.int64)
+            _save(files.path("cit_indices"), ends, _citers(files, years, past, memory, advance))
+        kept = int(counts.sum())
         duplicates = edges - unknown - self_citations - kept
-        files.finish(years.size, GraphReport(edges, kept, unknown, self_citations, duplicates, past))
+        files.finish(years.size, GraphReport(edges, kept, unknown, self_citations, duplicates, int(past[0])))
     return CitationGraph.load(directory)
 
 
@@ -108,11 +110,7 @@ def _papers(paths: Any, id_column: str, year_column: str) -> tuple[np.ndarray, n
 def _dataset(paths: Any, columns: Sequence[str]) -> arrow.Dataset:
     source = [str(p) for p in paths] if isinstance(paths, (list, tuple)) else str(paths)
     dataset = arrow.dataset(source, format="parquet")
-    for column in columns:
-        if column not in dataset.schema.names:
-            raise ValueError(
-                f"{paths} has no column {column!r}, only {', '.join(dataset.schema.names)}; name it in `columns`"
-            )
+    require_columns(str(paths), dataset.schema.names, columns)
     return dataset
 
 
@@ -140,50 +138,47 @@ def _write_ends(
     return counts, (edges, int(tally[0]), int(tally[1]))
 
 
-def _write_references(files: GraphFiles, ends: Path, counts: np.ndarray, memory: int, advance: Advance) -> int:
-    """Write the rows of references, and return how many there are; `counts` becomes the lengths of the rows."""
+def _references(ends: Path, counts: np.ndarray, memory: int, advance: Advance) -> Iterator[np.ndarray]:
+    """The rows of references, piece by piece; `counts` becomes the lengths of the rows."""
     citing, cited = _mapped(ends / "citing"), _mapped(ends / "cited")
     indptr = pointers(counts)
     pieces = _pieces(indptr, memory)
-    with _growing_array(files.path("ref_indices")) as append:
-        for low, high in pieces:
-            piece, shifted = np.empty(indptr[high] - indptr[low], np.int32), indptr - indptr[low]
-            place = shifted[:-1].copy()
-            for start in range(0, citing.size, BATCH):
-                part = slice(start, start + BATCH)
-                scatter_rows(citing[part], cited[part], low, high, place, piece)
-                advance("references", min(BATCH, citing.size - start), citing.size * len(pieces))
-            sort_rows(low, high, shifted, piece, counts)
-            kept = pointers(counts[low:high])
-            compact_rows(shifted[low : high + 1], kept, piece)
-            append(piece[: kept[-1]])
-    np.save(files.path("ref_indptr"), pointers(counts))
-    return int(counts.sum())
+    for low, high in pieces:
+        piece, shifted = np.empty(indptr[high] - indptr[low], np.int32), indptr - indptr[low]
+        place = shifted[:-1].copy()
+        for start in range(0, citing.size, BATCH):
+            part = slice(start, start + BATCH)
+            scatter_rows(citing[part], cited[part], low, high, place, piece)
+            advance("references", min(BATCH, citing.size - start), citing.size * len(pieces))
+        sort_rows(low, high, shifted, piece, counts)
+        kept = pointers(counts[low:high])
+        compact_rows(shifted[low : high + 1], kept, piece)
+        yield piece[: kept[-1]]
 
 
-def _write_citers(files: GraphFiles, years: np.ndarray, memory: int, advance: Advance) -> int:
-    """Write the rows of citing papers, and return how many citations go to a later year.
+def _citers(
+    files: GraphFiles, years: np.ndarray, past: np.ndarray, memory: int, advance: Advance
+) -> Iterator[np.ndarray]:
+    """The rows of citing papers, piece by piece, and their pointers; adds to `past` the citations of a later year.
 
     Papers are numbered by year, so reading references in order fills the rows of citing papers in order.
     """
     ref_indptr = np.load(files.path("ref_indptr"))
     ref_indices = np.asarray(np.load(files.path("ref_indices"), mmap_mode="r" if ref_indptr[-1] else None))
-    counts, past = np.zeros(years.size, np.int64), np.zeros(1, np.int64)
+    counts = np.zeros(years.size, np.int64)
     for start in range(0, ref_indices.size, BATCH):
         count_cited(ref_indices[start : start + BATCH], 0, years.size, counts)
         advance("counting citations", min(BATCH, ref_indices.size - start), ref_indices.size)
     indptr = pointers(counts)
-    pieces = _pieces(indptr, memory)
-    with _growing_array(files.path("cit_indices")) as append:
-        for low, high in pieces:
-            piece, place = np.empty(indptr[high] - indptr[low], np.int32), indptr[:-1] - indptr[low]
-            for start in range(0, years.size, BATCH):
-                papers = np.arange(start, min(start + BATCH, years.size), dtype=np.int32)
-                scatter_citing(papers, ref_indptr, ref_indices, years, low, high, place, piece, past)
-                advance("citing papers", papers.size, years.size * len(pieces))
-            append(piece)
     np.save(files.path("cit_indptr"), indptr)
-    return int(past[0])
+    pieces = _pieces(indptr, memory)
+    for low, high in pieces:
+        piece, place = np.empty(indptr[high] - indptr[low], np.int32), indptr[:-1] - indptr[low]
+        for start in range(0, years.size, BATCH):
+            papers = np.arange(start, min(start + BATCH, years.size), dtype=np.int32)
+            scatter_citing(papers, ref_indptr, ref_indices, years, low, high, place, piece, past)
+            advance("citing papers", papers.size, years.size * len(pieces))
+        yield piece
 
 
 def _pieces(indptr: np.ndarray, memory: int) -> list[tuple[int, int]]:
@@ -200,23 +195,9 @@ def _mapped(path: Path) -> np.ndarray:
     return np.asarray(np.memmap(path, np.int32, "r")) if path.stat().st_size else np.empty(0, np.int32)
 
 
-@contextmanager
-def _growing_array(path: Path) -> Iterator[Callable[[np.ndarray], None]]:
-    """An int32 ``.npy`` file to which the function that is yielded appends values."""
-    size = 0
-    with path.open("wb") as file:
-
-        def write_header() -> None:
-            # numpy leaves room for the length to grow, so the header takes the same space before and after.
-            header = {"descr": "<i4", "fortran_order": False, "shape": (size,)}
-            np.lib.format.write_array_header_1_0(file, header)
-
-        def append(values: np.ndarray) -> None:
-            nonlocal size
-            values.tofile(file)
-            size += values.size
-
-        write_header()
-        yield append
-        file.seek(0)
-        write_header()
+def _save(path: Path, scratch: Path, pieces: Iterable[np.ndarray]) -> None:
+    """Save the int32 array that the pieces make together, of which only one is in memory at a time."""
+    with (scratch / "pieces").open("wb") as file:
+        for piece in pieces:
+            piece.tofile(file)
+    np.save(path, _mapped(scratch / "pieces"))

@@ -1,7 +1,5 @@
 """Reference lists rewired at random: the swaps of cited papers of which the `switch` null is made."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..jit import kernel

@@ -1,7 +1,5 @@
 """Citation impact: percentiles within field and year, hit papers, and sleeping beauties."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,10 +51,7 @@ def citation_percentile(
     float64 array (N,)
         In [0, 1); papers with equal counts share the value; NaN where the window is open.
 
-    Raises
-    ------
-    ValueError
-        A bad window, fields of the wrong length, a graph without papers.
+    Raises `ValueError` for a bad window, fields of the wrong length, a graph without papers.
 
     Examples
     --------
@@ -108,10 +103,7 @@ def sleeping_beauty(graph: CitationGraph) -> tuple[np.ndarray, np.ndarray]:
     awakening : int64 array (N,)
         Years from publication; -1 without citations.
 
-    Raises
-    ------
-    ValueError
-        A graph without papers.
+    Raises `ValueError` for a graph without papers.
 
     Examples
     --------

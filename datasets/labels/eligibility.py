@@ -1,7 +1,5 @@
 """Which papers can carry a label: the rules of eligibility, by name, and the last complete year."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -64,10 +64,7 @@ def graph_labels(
     counts : three int64 arrays (N,), optional
         n_i, n_j, n_k, if they were computed elsewhere.
 
-    Raises
-    ------
-    ValueError
-        The scheme ``quantile`` without fields.
+    Raises `ValueError` for the scheme ``quantile`` without fields.
     """
     n_i, n_j, n_k = counts = disruption_counts(graph, rules.window) if counts is None else counts
     cd = ratio(n_i - n_j, n_i + n_j + n_k)
@@ -134,13 +131,8 @@ def save_papers(
 ) -> None:
     """Write `PAPERS` into a graph's folder; ``scisci-gym labels GRAPH --papers GRAPH/papers.parquet`` reads it.
 
-    Parameters
-    ----------
-    fields : string or dictionary array (N,)
-    excluded : bool (N,)
-        Papers that cannot carry a label for what they are: retracted, without abstract, in another language, ...
-    venues : int32 (N,) or None
-        -1 where unknown.
+    `excluded`, bool (N,), marks papers that cannot carry a label for what they are: retracted, without abstract, in
+    another language, ...; `fields` is a string or dictionary array (N,), and `venues` int32 (N,), -1 where unknown.
     """
     columns = {"id": graph.node_ids, "field": fields, "excluded": excluded}
     if venues is not None:

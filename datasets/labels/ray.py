@@ -4,8 +4,6 @@ Every task reads the graph from the folder it was saved to (shared by all machin
 a result is the same to the last bit as in one process, and when a worker dies Ray runs its task again and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, as_completed
 from functools import lru_cache

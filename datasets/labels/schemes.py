@@ -3,8 +3,6 @@
 Every label is "" where the scores that it follows from are undefined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,10 +42,7 @@ def conventionality_score(z_median: npt.ArrayLike, years: npt.ArrayLike) -> np.n
 def novelty_labels(novelty: npt.ArrayLike, conventionality: npt.ArrayLike) -> np.ndarray:
     """``novel`` where only the novelty score reaches 2/3, ``conventional`` where only the other does, or ``balanced``.
 
-    Parameters
-    ----------
-    novelty, conventionality : float array-like (N,)
-        From `novelty_score` and `conventionality_score`.
+    The scores, float array-like (N,), are from `novelty_score` and `conventionality_score`.
 
     Examples
     --------
@@ -91,12 +86,7 @@ def sampled_labels(
     the networks differ from all of them by about the sampling error, and there are 14 halves, so this is where the cut
     lies within 1.5 to 2 standard errors.
 
-    Parameters
-    ----------
-    result : Atypicality
-    years : int array-like (N,)
-    scheme : {"threshold", "uzzi"}
-        See `novelty_labels` and `uzzi_labels`.
+    `scheme` is ``"threshold"`` (see `novelty_labels`) or ``"uzzi"`` (see `uzzi_labels`).
 
     Returns
     -------
@@ -165,10 +155,7 @@ def disruption_labels(
     fields, years, among
         For ``quantile``: as in `tertile_cuts`.
 
-    Raises
-    ------
-    ValueError
-        ``quantile`` without fields and years.
+    Raises `ValueError` for ``quantile`` without fields and years.
 
     Examples
     --------

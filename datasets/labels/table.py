@@ -1,7 +1,5 @@
 """Every label of a saved citation graph in one table."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -72,10 +70,7 @@ def label_table(
     report : callable
         Called with the name and the seconds of every step.
 
-    Raises
-    ------
-    FileNotFoundError, ValueError, ImportError
-        No graph, bad columns or options, no Ray.
+    Raises `FileNotFoundError`, `ValueError` or `ImportError`: no graph, bad columns or options, no Ray.
 
     Examples
     --------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,36 +24,26 @@ GROUPS = 8
 HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
 
 
-class Atypicality(NamedTuple("_Columns", [("z10", np.ndarray), ("z_median", np.ndarray), ("n_pairs", np.ndarray)])):
-    """What `atypicality` returns; unpacks into ``z10, z_median, n_pairs``.
+@dataclass(frozen=True, eq=False)
+class Atypicality:
+    """What `atypicality` returns; unpacks into ``z10, z_median, n_pairs``."""
 
-    Parameters
-    ----------
-    z10, z_median : float64 arrays (N,)
-        10th percentile and median of the z-scores of a paper's venue pairs; NaN with fewer than two references of known
-        venue, or where every pair is left out.
-    n_pairs : int64 array (N,)
-        Pairs that these are taken over.
-    n_left_out : int64 array (N,)
-        Pairs of the paper without a z-score, because the null networks all have them equally often (sd 0).
-    halves : float32 array (14, 2, N)
-        z10 and z_median from halves of the null networks only: 7 balanced halves, then their 7 complements. A half
-        differs from the whole by as much as the whole differs from infinitely many networks, in expectation. NaN where
-        a half gives no score.
-    """
-
+    z10: np.ndarray
+    """10th percentile of the z-scores of a paper's venue pairs, float64 (N,); NaN with fewer than two references of
+    known venue, or where every pair is left out."""
+    z_median: np.ndarray
+    """Their median, float64 (N,)."""
+    n_pairs: np.ndarray
+    """Pairs that these are taken over, int64 (N,)."""
     n_left_out: np.ndarray
+    """Pairs without a z-score, because the null networks all have them equally often (sd 0), int64 (N,)."""
     halves: np.ndarray
+    """z10 and z_median from halves of the null networks only, float32 (14, 2, N): 7 balanced halves, then their 7
+    complements. A half differs from the whole by as much as the whole differs from infinitely many networks, in
+    expectation. NaN where a half gives no score."""
 
-    def __new__(
-        cls, z10: np.ndarray, z_median: np.ndarray, n_pairs: np.ndarray, n_left_out: np.ndarray, halves: np.ndarray
-    ) -> Atypicality:
-        self = super().__new__(cls, z10, z_median, n_pairs)
-        self.n_left_out, self.halves = n_left_out, halves
-        return self
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return (*self, self.n_left_out, self.halves)
+    def __iter__(self) -> Iterator[np.ndarray]:
+        yield from (self.z10, self.z_median, self.n_pairs)
 
     @classmethod
     def of_years(cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Atypicality:

@@ -1,7 +1,5 @@
 """Commonness of venue pairs: a measure of novelty that needs no null model."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 
@@ -18,10 +16,7 @@ def commonness(graph: CitationGraph, venues: npt.ArrayLike, *, threads: int | No
     Commonness of a pair in a year is observed over expected, ``N_ij N / (N_i N_j)``: N_ij pairs of references to venues
     i and j in all reference lists of that year, N_i pairs with i in them, N all pairs. Nothing is sampled.
 
-    Parameters
-    ----------
-    graph, venues, threads
-        As in `atypicality`, and so are the errors.
+    Parameters and errors are those of `atypicality`.
 
     Returns
     -------

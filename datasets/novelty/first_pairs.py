@@ -1,7 +1,5 @@
 """First-time pairs of venues, weighted by how hard they were to make: novelty against what was done before."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Both nulls keep how many references each paper makes to each cited year. Every s
 named by seed, citing year and sample, so the result depends on nothing else.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A *slot* is one reference whose venue is known. Slots lie paper by paper and, wi
 of one cited year form a *cell*, inside which a null model may exchange them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
