@@ -1,7 +1,5 @@
 """Asking policies the questions of a benchmark; the environment grades every answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import tempfile
@@ -120,10 +118,9 @@ async def ask(
 
     At temperature 0 answers are greedy. `max_examples` are spread evenly over the split; None for all. The runner keeps
     its trajectories in the folder `save_dir`; examples that are answered there are not asked again.
-    Raises
-    ------
-    RuntimeError
-        If an example failed for a technical reason. Such an example is not a wrong answer and must not pass for one.
+
+    Raises `RuntimeError` if an example failed for a technical reason. Such an example is not a wrong answer and must
+    not pass for one.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = str(save_dir or scratch)
@@ -182,18 +179,8 @@ async def label_probabilities(
     added up; the sums are normalised over the labels. What a policy would reason before it answers is left out, so for
     a policy that reasons this is its first impression.
 
-    Parameters
-    ----------
-    envs : sequence of SciSciEnv, length N
-        Fresh environments; only their first observation is used.
-    labels : sequence of str, length K
-    path : Path or None
-        JSONL file in which rows are kept, some examples at a time; examples that it holds are not asked again.
-
-    Returns
-    -------
-    float array (N, K)
-        Rows sum to 1.
+    Of N fresh environments only the first observations are used. Rows are kept in the JSONL file `path`, some examples
+    at a time; examples that it holds are not asked again. Returns a float array (N, K) whose rows sum to 1.
     """
     rows: dict[str, list[float]] = {}
     if path is not None:

@@ -1,7 +1,5 @@
 """Baselines answer in words, and the environment grades them as it grades a policy."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -83,17 +81,11 @@ async def baseline_answers(
     - uniform random: any label, all equally probable. Numbers: any in [-1, 1].
     - metadata only, TF-IDF, embeddings: learned from the training examples; see `learners`.
 
-    Parameters
-    ----------
-    name : one of `baseline_names`; any other raises ValueError
-    encoder : callable, optional
-        For embeddings.
-    seed : int
-        Of the draws and of the learners.
+    `name` is one of `baseline_names`; any other raises ValueError. The `encoder` is for embeddings, and the `seed` is
+    that of the draws and of the learners.
     """
     env_class, test = examples.env_class, examples.test()
-    names = baseline_names(env_class, encoder)
-    if name not in names:
+    if name not in (names := baseline_names(env_class, encoder)):
         raise ValueError(f"{env_class.env_id} has no baseline {name!r}; it has {', '.join(names)}")
     if env_class.asks_for == "number":
         return await grade(test, [format_number(value) for value in _numbers(examples, test, name, encoder, seed)])

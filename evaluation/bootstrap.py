@@ -3,8 +3,6 @@
 This is the only module that resamples or makes an interval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -47,10 +45,7 @@ class Score:
 def interval(values: np.ndarray) -> Score:
     """A score from its value on all examples (first) and on the resamples (the others), by the percentile method.
 
-    Parameters
-    ----------
-    values : float array (1 + R,)
-        Resamples on which the score is not defined are NaN and are left out.
+    `values` is a float array (1 + R,). Resamples on which the score is not defined are NaN and are left out.
 
     Examples
     --------
@@ -116,15 +111,8 @@ def seed_interval(
 ) -> Score:
     """The mean over seeds with its interval over seeds and papers; see `seed_half_width`.
 
-    Parameters
-    ----------
-    by_seed : float array (S,)
-        The score of every seed on all papers.
-    drawn : float array (R,)
-        Mean over seeds on R resamples of the papers.
-    papers : int
-    bounds : (float, float)
-        Lowest and highest possible score; the interval is cut there.
+    `by_seed` has the score of every seed on all papers, and `drawn` the mean over seeds on R resamples of the papers.
+    The interval is cut at the lowest and highest possible score, `bounds`.
     """
     value = float(by_seed.mean())
     half = float(seed_half_width(by_seed, drawn.var(ddof=1), papers))
@@ -134,21 +122,8 @@ def seed_interval(
 def bootstrap_weights(n: int, seed: int = 0, block: int = 1, resamples: int | None = None) -> Iterator[np.ndarray]:
     """How often each of `n` examples is drawn: first all of them once, then the resamples, some at a time.
 
-    Parameters
-    ----------
-    block : int
-        How many neighbours are drawn together, such as both orders of a pair.
-    resamples : int or None
-        None for `RESAMPLES`.
-
-    Yields
-    ------
-    float array (R, n)
-
-    Raises
-    ------
-    ValueError
-        If `n` is 0 or not a multiple of `block`.
+    Yields float arrays (R, n). `block` neighbours are drawn together, such as both orders of a pair; there are
+    `RESAMPLES` resamples by default. Raises `ValueError` if `n` is 0 or not a multiple of `block`.
     """
     if n < 1 or n % block:
         raise ValueError(f"cannot resample {n} examples in blocks of {block}")
@@ -199,15 +174,8 @@ def divide(over: np.ndarray, under: np.ndarray, otherwise: float = np.nan) -> np
 def weighted_means(values: np.ndarray, weights: np.ndarray, seed: int = 0, block: int = 1) -> np.ndarray:
     """Weighted means of the columns of `values` (N, C), on all examples (first) and on the resamples.
 
-    Parameters
-    ----------
-    weights : float or bool array (N, C)
-        How much each example weighs in the mean of each column, such as 1 for those that the mean is about and else 0.
-
-    Returns
-    -------
-    float array (1 + R, C)
-        NaN where all weights are 0.
+    `weights`, float or bool (N, C), say how much each example weighs in the mean of each column, such as 1 for those
+    that the mean is about and else 0. The result is a float array (1 + R, C), NaN where all weights are 0.
     """
     weights = weights.astype(float)
     return resample(lambda drawn: divide(drawn @ (weights * values), drawn @ weights), len(values), seed, block)

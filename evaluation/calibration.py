@@ -1,8 +1,7 @@
 """Scores of stated probabilities: Brier score and skill, log score, calibration error, reliability bins."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.stats import binomtest
@@ -17,12 +16,8 @@ CLIP = 1e-6
 class ReliabilityBin:
     """`n` forecasts whose probability lies in (low, high]; the first bin also holds 0.
 
-    Parameters
-    ----------
-    forecast : float
-        Mean probability; NaN in an empty bin.
-    observed, observed_low, observed_high : float
-        How often it came true, with the 95 % Wilson interval.
+    `forecast` is the mean probability, NaN in an empty bin, and `observed` how often it came true, with the 95 % Wilson
+    interval.
     """
 
     low: float
@@ -94,10 +89,7 @@ def calibration(
     seed, block
         Of the bootstrap; see `bootstrap_weights`.
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, rows are no probabilities, or a truth is outside [0, K).
+    Raises `ValueError` if shapes do not fit, rows are no probabilities, or a truth is outside [0, K).
 
     References
     ----------
@@ -125,7 +117,6 @@ def calibration(
     came_true = (stated.argmax(axis=1) == truth) if positive is None else (truth == positive)
     edges = np.linspace(0, 1, bins + 1)
     bin_of = np.searchsorted(edges[1:-1], forecast)
-    members = [bin_of == index for index in range(bins)]
     gaps = np.zeros((n, bins))
     gaps[np.arange(n), bin_of] = came_true - forecast
 
@@ -134,15 +125,16 @@ def calibration(
         return np.concatenate([weights @ values, errors], axis=1) / weights.sum(axis=1, keepdims=True)
 
     drawn = resample(statistic, n, seed, block)
-    filled = zip(edges[:-1].tolist(), edges[1:].tolist(), members, strict=True)
+    ece, bias = interval(drawn[:, -1]), float(drawn[1:, -1].mean() - drawn[0, -1])
+    ranges = enumerate(pairwise(edges.tolist()))
     return Calibration(
         n=n,
         answered=answered,
         brier=interval(drawn[:, 0]),
         brier_skill=None if prior is None else interval(1 - divide(drawn[:, 0], drawn[:, 2])),
         log_score=interval(drawn[:, 1]),
-        ece=_unbiased(drawn[:, -1]),
-        bins=tuple(_bin(low, high, forecast[inside], came_true[inside]) for low, high, inside in filled),
+        ece=Score(ece.value, max(0.0, ece.low - bias), ece.high - bias),
+        bins=tuple(_bin(*ends, forecast[bin_of == index], came_true[bin_of == index]) for index, ends in ranges),
     )
 
 
@@ -151,10 +143,7 @@ def checked_probabilities(probabilities: np.ndarray, truth: np.ndarray) -> tuple
 
     The wrong label is the next one in order. Environments treat no answer in the same way: it earns their floor.
 
-    Raises
-    ------
-    ValueError
-        As `calibration`.
+    Raises what `calibration` raises.
     """
     stated = np.array(probabilities, dtype=float)
     if stated.ndim != 2 or stated.shape[1] < 2 or truth.shape != (len(stated),) or not len(stated):
@@ -169,12 +158,6 @@ def checked_probabilities(probabilities: np.ndarray, truth: np.ndarray) -> tuple
         row = int(bad.argmax())
         raise ValueError(f"probabilities must be in [0, 1] and sum to 1, row {row} is {stated[row].tolist()}")
     return stated, float(1 - missing.mean())
-
-
-def _unbiased(drawn: np.ndarray) -> Score:
-    raw = interval(drawn)
-    bias = float(drawn[1:].mean() - drawn[0])
-    return Score(raw.value, max(0.0, raw.low - bias), raw.high - bias)
 
 
 def _bin(low: float, high: float, forecast: np.ndarray, came_true: np.ndarray) -> ReliabilityBin:

@@ -1,7 +1,5 @@
 """Paired comparison of two policies, or of two arms trained with several seeds, on the same examples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,15 +15,8 @@ from .metrics import accuracy, label_positions, macro_f1
 class Comparison:
     """A paired comparison; differences are first minus second, so above 0 the first is better.
 
-    Parameters
-    ----------
-    n : int
-        Examples.
-    mcnemar_p : float in (0, 1]
-        Two-sided exact McNemar test: of the examples that only one of them gets right, is the share of each 1/2?
-    accuracy_difference, macro_f1_difference : Score
-        With 95 % intervals of the paired bootstrap.
-    n_both_right, n_only_first_right, n_only_second_right, n_neither_right : int
+    `mcnemar_p`, in (0, 1], is from the two-sided exact McNemar test: of the examples that only one of them gets right,
+    is the share of each 1/2? The differences have 95 % intervals of the paired bootstrap.
     """
 
     n: int
@@ -59,10 +50,7 @@ def compare(
         How many neighbours are resampled together, such as both orders of a pair. McNemar's test takes answers to be
         independent; with blocks its p is too small and the interval is what counts.
 
-    Raises
-    ------
-    ValueError
-        If the lengths differ or are 0, or an expected label is not among the labels.
+    Raises `ValueError` if the lengths differ or are 0, or an expected label is not among the labels.
 
     References
     ----------
@@ -129,18 +117,8 @@ def macro_f1_resampled(
 ) -> np.ndarray:
     """Macro-F1 of several sets of answers on the same papers and on the same resamples of them.
 
-    Parameters
-    ----------
-    truth : int array (N,)
-        Positions of the true labels.
-    guesses : int array (M, N)
-        Predictions; K, the number of `kinds` of labels, stands for no answer.
-    block : int
-        As in `compare`.
-
-    Returns
-    -------
-    float array (1 + resamples, M)
+    From the positions of N true labels and an int array (M, N) of predictions, in which K, the number of `kinds` of
+    labels, stands for no answer, to a float array (1 + resamples, M). `block` is as in `compare`.
     """
     shape = (kinds, kinds + 1)
     # Which cell of its confusion matrix each paper falls in, as columns of zeros and ones.
@@ -155,14 +133,14 @@ def macro_f1_resampled(
 
 
 def arm_scores(
-    expected: Sequence[str], predictions: Sequence[Sequence[str]], labels: Sequence[str], seed: int = 0, block: int = 1
+    expected: Sequence[str], predictions: Sequence[Sequence[str]], labels: Sequence[str], block: int = 1
 ) -> tuple[Score, tuple[float, ...]]:
     """Macro-F1 of an arm: the mean over seeds with its interval over seeds and papers, and every seed's.
 
     `predictions` are sequences of labels, one for each seed; `block` is as in `compare`.
     """
     truth, guesses = _positions(expected, predictions, labels)
-    drawn = macro_f1_resampled(truth, guesses, len(labels), seed, block=block)
+    drawn = macro_f1_resampled(truth, guesses, len(labels), block=block)
     return seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth) // block, (0.0, 1.0)), tuple(drawn[0].tolist())
 
 
@@ -172,22 +150,18 @@ def arm_difference(
     first: Sequence[Sequence[str]],
     second: Sequence[Sequence[str]],
     labels: Sequence[str],
-    seed: int = 0,
     block: int = 1,
 ) -> ArmDifference:
     """Compare two arms on the same papers; see `ArmDifference`, and `compare` for `block`.
 
-    Raises
-    ------
-    ValueError
-        If the arms have different numbers of seeds and neither has one only.
+    Raises `ValueError` if the arms have different numbers of seeds and neither has one only.
     """
     size = max(len(first), len(second))
     if {len(first), len(second)} - {1, size}:
         raise ValueError(f"{names[0]} has {len(first)} seeds and {names[1]} has {len(second)}; they have to match")
     first, second = ([*arm] * size if len(arm) == 1 else [*arm] for arm in (first, second))
     truth, guesses = _positions(expected, [*first, *second], labels)
-    scores = macro_f1_resampled(truth, guesses, len(labels), seed, block=block)
+    scores = macro_f1_resampled(truth, guesses, len(labels), block=block)
     drawn = scores[:, :size] - scores[:, size:]
     right = guesses == truth
     return ArmDifference(

@@ -1,7 +1,5 @@
 """What evaluation uses of the cookbook beyond its documented interface: the file in which its runner keeps answers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..datasets.atomic_files import drop_torn_lines

@@ -1,7 +1,5 @@
 """Evaluators for the cookbook's training loops: scores and negative log-likelihood on papers outside of training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import fmean
@@ -56,18 +54,13 @@ class HeldOutNLL(SamplingClientEvaluator):
     Logs ``held_out/nll`` (nats per token) and ``held_out/bpb`` (bits per byte of the answers, which models with
     different tokenizers can be compared by).
 
-    Parameters
-    ----------
-    envs : list of SciSciEnv
-        Fresh episodes; their prompts are read once. Without any, ValueError is raised.
-    max_length : int or None
-        Longest sequence in tokens, as in training. A longer one is cut from its end.
+    `envs` are fresh episodes, whose prompts are read once; without any, ValueError is raised.
     """
 
-    def __init__(self, envs: list[SciSciEnv], renderer: Renderer, max_length: int | None = None):
+    def __init__(self, envs: list[SciSciEnv], renderer: Renderer):
         if not envs:
             raise ValueError("the held-out NLL needs at least one example")
-        self.envs, self.renderer, self.max_length = envs, renderer, max_length
+        self.envs, self.renderer = envs, renderer
         self._scorer: SamplerNLLEvaluator | None = None
 
     async def __call__(self, sampling_client: tinker.SamplingClient) -> dict[str, float]:
@@ -80,7 +73,7 @@ class HeldOutNLL(SamplingClientEvaluator):
     async def _datum(self, env: SciSciEnv) -> tinker.Datum:
         conversation = [*await env.initial_observation(), Message(role="assistant", content=env.gold_answer())]
         # The default reduction weighs examples alike and not tokens.
-        return conversation_to_datum(conversation, self.renderer, self.max_length, reduction="none")
+        return conversation_to_datum(conversation, self.renderer, None, reduction="none")
 
 
 def held_out_nll_builder(
@@ -91,39 +84,22 @@ def held_out_nll_builder(
     tokenizer_name: str,
     max_examples: int | None,
     split: str = "validation",
-    max_length: int | None = None,
 ) -> Callable[[], HeldOutNLL]:
     """An entry for ``evaluator_builders`` of the cookbook's supervised and RL configurations, which can be pickled.
 
     The evaluator's own making raises ValueError if the split has no example, and FileNotFoundError if there is no such
     dataset.
 
-    Parameters
-    ----------
-    env_id, dataset, split : as in `SciSciBenchmark`
-    options : mapping
-        Options of the environment; the same as in training, or the prompts differ.
-    max_examples : int or None
-        Examples, spread evenly over the split; None for all.
-    max_length : int or None
-        Longest sequence in tokens.
-
-    Raises
-    ------
-    ValueError
-        If `max_examples` is below 1.
+    Environment, dataset, split and options are as in `SciSciBenchmark`; options have to be those of training, or the
+    prompts differ. `max_examples` are spread evenly over the split; None for all. Below 1, ValueError is raised.
     """
     if max_examples is not None and max_examples < 1:
         raise ValueError(f"max_examples must be at least 1, or None for all, got {max_examples}")
     benchmark = SciSciBenchmark(env_id, None, dataset, split, dict(options))
-    return partial(_held_out_nll, benchmark, renderer_name, tokenizer_name, max_examples, max_length)
+    return partial(_held_out_nll, benchmark, renderer_name, tokenizer_name, max_examples)
 
 
 def _held_out_nll(
-    benchmark: SciSciBenchmark,
-    renderer_name: str,
-    tokenizer_name: str,
-    max_examples: int | None,
-    max_length: int | None,
+    benchmark: SciSciBenchmark, renderer_name: str, tokenizer_name: str, max_examples: int | None
 ) -> HeldOutNLL:
-    return HeldOutNLL(benchmark.episodes(max_examples), renderer_of(renderer_name, tokenizer_name), max_length)
+    return HeldOutNLL(benchmark.episodes(max_examples), renderer_of(renderer_name, tokenizer_name))

@@ -24,10 +24,7 @@ def tasks_of(
     `dataset`, `split` and `options` are as in `SciSciBenchmark`; of the options those of the prompt count.
     `max_examples` are spread evenly over the split. Inspect looks up names that do not begin with ``scisci_gym/``.
 
-    Raises
-    ------
-    ValueError
-        If this project has no such task.
+    Raises `ValueError` if this project has no such task.
     """
     prompt = {name: value for name, value in options.items() if name in ("prompt", "references")}
     tasks: list[Any] = []
@@ -52,19 +49,13 @@ async def run_inspect(
     renderer_name: str,
     folder: Path,
     max_tokens: int = 1024,
-    temperature: float = 0.0,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Run Inspect tasks on a client that samples from a policy, through the cookbook's `InspectEvaluator`.
+    """Run Inspect tasks, greedily, on a client that samples from a policy, through the cookbook's `InspectEvaluator`.
 
-    Parameters
-    ----------
-    tasks : sequence of str or inspect_ai.Task
-        Names as on Inspect's command line, such as ``"scisci_gym/disruption"`` or ``"inspect_evals/gpqa_diamond"``.
-    folder : Path
-        Inspect's logs go here, for ``inspect view``.
-    limit : int or None
-        Number of examples of each task that is given by its name: the first ones.
+    Tasks have names as on Inspect's command line, such as ``"scisci_gym/disruption"`` or
+    ``"inspect_evals/gpqa_diamond"``; of a task that is given by its name the first `limit` examples are asked. The logs
+    of Inspect go into the folder, for ``inspect view``.
 
     Returns
     -------
@@ -94,7 +85,7 @@ async def run_inspect(
             renderer_name=renderer_name,
             model_name=model_name,
             max_tokens=max_tokens,
-            temperature=temperature,
+            temperature=0.0,
             limit=limit if named else None,
             log_dir=str(folder),
             log_level="warning",
@@ -108,7 +99,7 @@ async def run_inspect(
     return {
         "packages": {name: _version(name) for name in PACKAGES},
         "max_tokens": max_tokens,
-        "temperature": temperature,
+        "temperature": 0.0,
         "limit": limit,
         "tasks": sorted(results, key=lambda result: result["task"]),
     }

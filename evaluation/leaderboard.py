@@ -1,7 +1,5 @@
 """Leaderboards: who answered the questions of each environment, with which outcome, and what was compared with what."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +25,8 @@ from .outcome import MAIN_SCORES, Outcome, outcome
 from .records import git_revision, plain, without_secrets
 
 RESULT = "leaderboard.json"
+ENTRY = ("name", "kind", "source", "notes", "outcome", "sampled")
+"""What that file says about an entry."""
 PACKAGES = ("scisci-gym", "tinker", "tinker-cookbook", "torch", "transformers", "scikit-learn", "numpy")
 
 Kind = Literal["baseline", "base model", "run"]
@@ -47,10 +47,6 @@ class Entry:
     source: dict[str, Any] = field(default_factory=dict)
     sampled: Outcome | None = None
     notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry as plain JSON, without its answers."""
-        return plain({key: getattr(self, key) for key in ("name", "kind", "source", "notes", "outcome", "sampled")})
 
 
 def _main_value(entry: Entry) -> float:
@@ -118,7 +114,7 @@ class Board:
                 "main": self.entries[0].outcome.main,
                 "labels": labels,
                 "training_prior": dict(zip(labels, self.prior, strict=True)),
-                "entries": [entry.to_json() for entry in self.entries],
+                "entries": [{key: getattr(entry, key) for key in ENTRY} for entry in self.entries],
                 "comparisons": self.versus,
             }
         )
@@ -146,10 +142,7 @@ def entry(
 def board(env_id: str, prior: np.ndarray, entries: Sequence[Entry], seed: int = 0) -> Board:
     """A board: every policy is compared with the best baseline, and every run with the base models.
 
-    Raises
-    ------
-    ValueError
-        If entries answered different examples.
+    Raises `ValueError` if entries answered different examples.
     """
     examples = [answer.example_id for answer in entries[0].answers]
     for other in entries:
@@ -254,10 +247,7 @@ class Leaderboard:
 def servable(options: LeaderboardOptions, wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Environments with training and test examples in the dataset, and for the others the reason.
 
-    Raises
-    ------
-    ValueError
-        If one that was named cannot be served, or none can.
+    Raises `ValueError` if one that was named cannot be served, or none can.
     """
     papers = {part: load_papers(options.dataset, part) for part in {"train", options.split}}
     served, skipped = [], {}

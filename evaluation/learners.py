@@ -3,8 +3,6 @@
 The features hold only what was known on the day of publication.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -129,10 +127,7 @@ def sentence_encoder(model: str) -> Encoder:
 
     `model` is the folder of a model, or its name on the Hugging Face hub.
 
-    Raises
-    ------
-    ValueError
-        If the package is not installed, or the model cannot be loaded.
+    Raises `ValueError` if the package is not installed, or the model cannot be loaded.
     """
     try:
         from sentence_transformers import SentenceTransformer

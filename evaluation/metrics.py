@@ -4,8 +4,6 @@ scikit-learn has the same formulas for one set of examples and is the oracle of 
 thousands of resamples at once: 2,000 calls of `f1_score`, `matthews_corrcoef` or `roc_auc_score` take seconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -33,14 +31,9 @@ class BalancedScores:
 class Scores:
     """Scores of one set of predicted labels for `n` examples.
 
-    Parameters
-    ----------
-    answered : float in [0, 1]
-        Share of predictions that are one of the labels. The others count as wrong everywhere.
-    accuracy, macro_f1, mcc : Score
-        At natural prevalence: every example has the same weight.
-    confusion : list of list of int
-        Rows are true labels; columns are predicted labels, with a last column for "no label".
+    `answered` is the share of predictions that are one of the labels; the others count as wrong everywhere. `accuracy`,
+    `macro_f1` and `mcc` are at natural prevalence: every example has the same weight. Rows of the `confusion` are true
+    labels; columns are predicted labels, with a last column for "no label".
     """
 
     n: int
@@ -69,10 +62,7 @@ def score(
     seed, block : int
         Of the bootstrap; see `bootstrap_weights`.
 
-    Raises
-    ------
-    ValueError
-        If the lengths differ, are 0, or a truth is not among the labels.
+    Raises `ValueError` if the lengths differ, are 0, or a truth is not among the labels.
 
     Examples
     --------
@@ -140,13 +130,9 @@ def mcc(stack: np.ndarray) -> np.ndarray:
 class Discrimination:
     """Areas under ROC curves with 95 % bootstrap intervals; 1/2 for probabilities that carry no information.
 
-    Parameters
-    ----------
-    auroc : Score
-        One label against the rest, averaged over the labels that occur.
-    ordinal_auroc : Score or None
-        How often the expected rank puts two examples of different labels in the right order, averaged over pairs of
-        labels (the ordinal c-index). None for labels without an order.
+    `auroc` is that of one label against the rest, averaged over the labels that occur. `ordinal_auroc` says how often
+    the expected rank puts two examples of different labels in the right order, averaged over pairs of labels (the
+    ordinal c-index); None for labels without an order.
     """
 
     auroc: Score
@@ -173,10 +159,7 @@ def discrimination(
     seed, block : int
         Of the bootstrap; see `bootstrap_weights`.
 
-    Raises
-    ------
-    ValueError
-        As `calibration`, or if `order` does not name each label once.
+    Raises `ValueError` as `calibration` does, or if `order` does not name each label once.
 
     References
     ----------

@@ -1,7 +1,5 @@
 """All scores of one set of answers to one environment."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,18 +31,9 @@ class YearOutcome:
 class Outcome:
     """Scores of one set of answers.
 
-    Parameters
-    ----------
-    main : str
-        The score that counts in this environment: a key of `MAIN_SCORES`.
-    scores : Scores
-        Of the labels.
-    parts : dict of Scores
-        Of each question, where labels answer several.
-    reward : Score
-        Mean reward.
-    calibration, discrimination
-        None where answers come without probabilities.
+    `main` names the score that counts in this environment: a key of `MAIN_SCORES`. `scores` are those of the labels and
+    `parts` those of each question, where labels answer several; `reward` is the mean reward. `calibration` and
+    `discrimination` are None where answers come without probabilities.
     """
 
     env_id: str
@@ -103,15 +92,8 @@ def main_score_of(env_class: type[SciSciEnv]) -> str:
 def outcome(answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.ndarray, seed: int = 0) -> Outcome:
     """Scores of a set of answers, with 95 % bootstrap intervals over examples (over pairs, if both orders are shown).
 
-    Parameters
-    ----------
-    answers : sequence of Answer, length N >= 1
-        In the benchmark's order.
-    env_class : type of SciSciEnv
-    prior : float array (K,)
-        Shares of the labels in training: the reference of the Brier skill.
-    seed : int
-        Of the bootstrap.
+    There are one or more answers, in the benchmark's order. The prior, float (K,), has the shares of the labels in
+    training: it is the reference of the Brier skill.
 
     Raises
     ------
@@ -133,7 +115,7 @@ def outcome(answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.nda
         main=main,
         scores=score_answers(answers, labels, seed, block),
         parts=_parts(answers, env_class, seed),
-        reward=_mean_reward(answers, seed, block),
+        reward=mean_score(np.array([answer.reward for answer in answers]), seed, block),
         calibration=calibrated,
         discrimination=discriminated,
         years=tuple(_year(year, [a for a in answers if a.year == year], env_class, prior, seed) for year in years),
@@ -154,10 +136,6 @@ def stated(
     return np.array([answer.probabilities or missing for answer in answers]), truth
 
 
-def _mean_reward(answers: Sequence[Answer], seed: int, block: int) -> Score:
-    return mean_score(np.array([answer.reward for answer in answers]), seed, block)
-
-
 def _parts(answers: Sequence[Answer], env_class: type[SciSciEnv], seed: int) -> dict[str, Scores]:
     parts = {}
     for index, labels in enumerate(env_class.label_parts):
@@ -173,7 +151,7 @@ def _year(
     labels, block, main = env_class.labels, env_class.presentations, main_score_of(env_class)
     scores = score_answers(answers, labels, seed, block)
     if main == "reward":
-        value = _mean_reward(answers, seed, block)
+        value = mean_score(np.array([answer.reward for answer in answers]), seed, block)
     elif main == "brier_skill":
         probabilities, truth = stated(answers, labels, required=True)
         assert probabilities is not None

@@ -1,7 +1,5 @@
 """Public benchmarks through the cookbook's registry, which show what training costs a policy elsewhere."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from importlib.metadata import version

@@ -1,8 +1,6 @@
 """What can be earned in an environment on a synthetic dataset: by the best reader, by one answer to everything, by
 texts that answer nothing."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,49 +42,30 @@ def valid_answers(env_class: type[SciSciEnv]) -> list[str]:
     if env_class.asks_for == "number":
         return [format_number(step / GRID) for step in range(-GRID, GRID + 1)]
     if env_class.asks_for == "probabilities":
-        return _favouring(labels)
+        # Forecasts that give one label the largest share and the others equal ones.
+        count, forecasts = len(labels), []
+        for rest in range(GRID // count + 1):
+            for favoured in range(count):
+                shares = [rest / GRID] * count
+                shares[favoured] = (GRID - (count - 1) * rest) / GRID
+                forecasts.append(format_probabilities(shares, labels))
+        return list(dict.fromkeys(forecasts))
     return [env_class.answer_for(label) for label in labels]
-
-
-def _favouring(labels: Sequence[str]) -> list[str]:
-    """Forecasts that give one label the largest share and the others equal ones, in steps of 1 / GRID."""
-    count = len(labels)
-    forecasts = []
-    for rest in range(GRID // count + 1):
-        for favoured in range(count):
-            shares = [rest / GRID] * count
-            shares[favoured] = (GRID - (count - 1) * rest) / GRID
-            forecasts.append(format_probabilities(shares, labels))
-    return list(dict.fromkeys(forecasts))
 
 
 @dataclass(frozen=True)
 class Reachable:
     """Mean rewards on a split.
 
-    Parameters
-    ----------
-    reward_range : (float, float)
-        Floor and best of an episode.
-    best : float
-        Of the best reader: it sees which styles the wording has, and gives the answer that earned most on the training
-        papers of these styles, with perfect quotes where quotes are paid.
-    best_without_quotes : float
-        Of the same reader if it writes answers alone, which is the most that a tiny policy can reach: it writes no
-        quotes. `best` where none are paid.
-    chance : float
-        Of the best single answer to everything.
-    advantage : float
-        Of the best reader without quotes over the best single answer, in standard errors of the difference over
-        examples.
-    oracle, no_op : float
-        Of the gold answers, and of an empty text.
-    constants : dict
-        Of every one of `valid_answers`, given to everything.
-    padded : float
-        What filler before an answer adds to its reward: the largest difference over the valid answers.
-    degenerate : dict
-        The most that each text that is no answer earned on any of 8 examples, by name.
+    The best reader sees which styles the wording has, and gives the answer that earned most on the training papers of
+    these styles: `best` is its reward with perfect quotes where quotes are paid, and `best_without_quotes` if it writes
+    answers alone, which is the most that a tiny policy can reach. `chance` is that of the best single answer to
+    everything, and `advantage` that of the best reader without quotes over it, in standard errors of the difference
+    over examples.
+
+    `constants` has every one of `valid_answers`, given to everything, `oracle` is of the gold answers and `no_op` of an
+    empty text. `padded` is what filler before an answer adds to its reward: the largest difference over the valid
+    answers. `degenerate` has, by name, the most that each text that is no answer earned on any of 8 examples.
     """
 
     reward_range: tuple[float, float]

@@ -1,7 +1,5 @@
 """Contents of the files of runs and evaluations: plain JSON without keys, and the revision of the code."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -37,12 +35,8 @@ def without_secrets(value: Any, environment: Mapping[str, str] | None = None) ->
     Removed are the values of environment variables named like ``..._API_KEY``, ``..._TOKEN``, ``..._SECRET`` or
     ``..._PASSWORD``, texts of the forms ``tml-...``, ``sk-...`` and ``hf_...``, and user names with passwords in URLs.
 
-    Parameters
-    ----------
-    value : texts, or dicts, lists and tuples of them
-        Anything else is returned as it is.
-    environment : mapping
-        Default: this process's.
+    A value that is no text, and no dict, list or tuple of texts, is returned as it is. The environment is by default
+    this process's.
 
     Examples
     --------

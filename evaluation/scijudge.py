@@ -69,12 +69,8 @@ class CitationPair:
 def read_pairs(path: str | Path) -> list[CitationPair]:
     """The pairs of a file in the format of SciJudgeBench, each once, in the order of the file.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If a line is not such an object, or a pair occurs with contradicting answers. The message names the line.
+    Raises `FileNotFoundError` if there is no such file, and `ValueError`, which names the line, if one is not such an
+    object or a pair occurs with contradicting answers.
     """
     path = Path(path)
     if not path.is_file():

@@ -4,8 +4,6 @@ The other wordings are fixed paraphrases of the instructions around a paper. The
 answer format stay word for word: a paraphrase of those would be another question.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any
@@ -77,10 +75,8 @@ def reworded(env: SciSciEnv, wording: int) -> SciSciEnv:
     """A copy of an environment that has not been played, with its question in another wording.
 
     `wording` 0 is its own; there are `WORDINGS` others.
-    Raises
-    ------
-    ValueError
-        If there is no such wording, or none for this environment.
+
+    Raises `ValueError` if there is no such wording, or none for this environment.
 
     Examples
     --------
@@ -122,6 +118,7 @@ def wording_consistency(
 
     `expected` are N labels, and `predicted` K >= 2 sequences of N, "" where there is no answer; the environment's own
     wording comes first. Neighbouring questions are resampled in blocks, such as both orders of a pair.
+
     Returns
     -------
     dict
@@ -130,10 +127,7 @@ def wording_consistency(
         missing answer agrees with no other, not even with a missing one. ``all_agree``, ``all_right`` : Score, shares
         of questions with the same label in all wordings, and with the right one in all. ``answered`` : share in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two wordings, no questions, or different numbers of them.
+    Raises `ValueError` if there are fewer than two wordings, no questions, or different numbers of them.
 
     Examples
     --------
@@ -174,6 +168,7 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
 
     `expected` and `predicted` are 2 P labels, "first" or "second": neighbours are one pair, in one order and in the
     other. A prediction that is neither is no answer.
+
     Returns
     -------
     dict
@@ -182,10 +177,7 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
         is named in both (``always_first``, ``always_second``); ``position_bias``, the share of "first" among the labels
         that were given, minus 1/2, NaN if none was given.
 
-    Raises
-    ------
-    ValueError
-        If neighbours do not expect opposite answers: then they are not both orders of a pair.
+    Raises `ValueError` if neighbours do not expect opposite answers: then they are not both orders of a pair.
 
     Examples
     --------
@@ -213,15 +205,9 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
 async def consistency_report(examined: Examination, wordings: int = WORDINGS) -> dict[str, Any]:
     """Ask a policy every question in its own and in 1 to `WORDINGS` other wordings; pairs also in both orders.
 
-    Returns
-    -------
-    dict, ready for JSON: settings, ``wordings`` (of `wording_consistency`) and, for pairs, ``orders`` (of
-    `order_consistency`, for every wording, the environment's own first).
-
-    Raises
-    ------
-    ValueError
-        If the environment has several turns, or there are not so many wordings.
+    Returns, ready for JSON, settings, ``wordings`` (of `wording_consistency`) and, for pairs, ``orders`` (of
+    `order_consistency`, for every wording, the environment's own first). Raises `ValueError` if the environment has
+    several turns, or there are not so many wordings.
     """
     task, env_class = examined.task, spec(examined.task.env)
     if not issubclass(env_class, SingleTurnEnv):

@@ -4,8 +4,6 @@ Scores are compared around its knowledge cutoff, by how well it knows a paper, w
 without test papers that training contains in another form.
 """
 
-from __future__ import annotations
-
 import calendar
 import re
 from collections.abc import Sequence
@@ -26,7 +24,6 @@ from ..ask import Answer
 from ..bootstrap import Score, mean_difference
 from ..comparison import compare
 from ..examination import Examination, VariantBenchmark
-from ..metrics import Scores
 from ..outcome import score_answers
 from ..records import plain
 from .masking import Anonymiser
@@ -42,10 +39,7 @@ ROWS_AT_A_TIME = 256
 def cutoff_date(text: str) -> date:
     """A knowledge cutoff as a date: ``YYYY-MM-DD``, or the last day that ``YYYY-MM`` or ``YYYY`` includes.
 
-    Raises
-    ------
-    ValueError
-        If it is none of these.
+    Raises `ValueError` if it is none of these.
 
     Examples
     --------
@@ -92,16 +86,12 @@ def near_duplicates(
     The resemblance of two texts is the Jaccard index of their sets of shingles, here of three successive words of
     title and abstract, without case, accents and punctuation. It is computed exactly, for all pairs. The builder of
     datasets already drops papers with an equal DOI or a near-identical title (`datasets.near_duplicates`). This finds
-    preprints that appeared under another title and extended versions.
+    preprints that appeared under another title and extended versions. Raises `ValueError` for a threshold outside
+    (0, 1].
 
     Returns
     -------
     list of dict with ``test_id``, ``train_id``, ``test_title``, ``train_title`` and ``resemblance``.
-
-    Raises
-    ------
-    ValueError
-        If the threshold is outside (0, 1].
 
     References
     ----------
@@ -144,12 +134,6 @@ def near_duplicates(
     return sorted(pairs, key=lambda pair: (-pair["resemblance"], pair["test_id"]))
 
 
-def _row(scores: Scores) -> dict[str, Any]:
-    """The scores that go into a row of a table."""
-    row = {name: getattr(scores, name) for name in ("n", "answered", "accuracy", "macro_f1", "mcc")}
-    return row | {"balanced_accuracy": scores.balanced.accuracy}
-
-
 class Contamination:
     """The parts of the probe for one policy: its `answers` to the benchmark's examples `envs`, in the same order."""
 
@@ -161,8 +145,10 @@ class Contamination:
         self.right = np.array([answer.predicted == answer.expected for answer in answers])
 
     def scores(self, answers: Sequence[Answer]) -> dict[str, Any]:
-        """Scores of answers."""
-        return _row(score_answers(answers, self.labels, self.seed, self.block))
+        """The scores of answers that go into a row of a table."""
+        scores = score_answers(answers, self.labels, self.seed, self.block)
+        row = {name: getattr(scores, name) for name in ("n", "answered", "accuracy", "macro_f1", "mcc")}
+        return row | {"balanced_accuracy": scores.balanced.accuracy}
 
     def by_group(self, groups: Sequence[str]) -> dict[str, Any]:
         """Scores of each group of examples that occurs; a group holds both orders of a pair or neither."""
@@ -227,10 +213,13 @@ class Contamination:
         answers = await self.examined.ask("anonymised", VariantBenchmark(self.examined.benchmark(), masked))
         expected = [answer.expected for answer in answers]
         before, after = ([answer.predicted for answer in part] for part in (self.answers, answers))
-        placeholders = sum(_brackets(hidden[name]) - _brackets(paper) for name, paper in self.papers.items())
+
+        def brackets(papers: dict[str, Paper]) -> int:
+            return sum(f"{paper.title} {paper.abstract}".count("[") for paper in papers.values())
+
         return {
             "common_words": len(masks.common),
-            "placeholders_per_paper": placeholders / len(self.papers),
+            "placeholders_per_paper": (brackets(hidden) - brackets(self.papers)) / len(self.papers),
             "same_answer": float(np.mean([one == other for one, other in zip(before, after, strict=True)])),
             "scores": {"plain": self.scores(self.answers), "anonymised": self.scores(answers)},
             "plain_minus_anonymised": compare(expected, before, after, self.labels, self.seed, self.block),
@@ -271,17 +260,11 @@ def _terciles(examples: Sequence[Sequence[TitleRecall | None]]) -> list[str]:
     return ["not_probed" if np.isnan(mean) else names[int(np.searchsorted(edges, mean))] for mean in means]
 
 
-def _brackets(paper: Paper) -> int:
-    return f"{paper.title} {paper.abstract}".count("[")
-
-
 async def contamination_report(examined: Examination, cutoff: date | None = None) -> dict[str, Any]:
     """All parts of the probe for one policy; without the model's knowledge cutoff, that part is left out.
 
-    Returns
-    -------
-    dict, ready for JSON: settings, ``scores`` of the task itself, ``cutoff`` (or None), ``titles``, ``anonymised``,
-    ``duplicates``.
+    Returns, ready for JSON, settings, ``scores`` of the task itself, ``cutoff`` (or None), ``titles``, ``anonymised``,
+    and ``duplicates``.
     """
     envs, answers = examined.benchmark().episodes(examined.max_examples), await examined.ask()
     parts = Contamination(examined, envs, answers)

@@ -1,7 +1,5 @@
 """The effect of a challenge on a policy: accuracy before and after it, and the flips in both directions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,6 +51,7 @@ def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> dict[str, Any
 
     None stands for an episode that ended before the challenge, because the first message was not an answer or was cut
     off. The `seed` is that of the bootstrap, which resamples episodes 2,000 times.
+
     Returns
     -------
     dict
@@ -69,10 +68,7 @@ def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> dict[str, Any
         ``gain_over_control`` : Score or None. Net gain where a label was argued for minus net gain in the control: what
         the arguments are worth beyond being asked again. None without both.
 
-    Raises
-    ------
-    ValueError
-        If no episode was challenged: there is nothing to report.
+    Raises `ValueError` if no episode was challenged: there is nothing to report.
 
     Examples
     --------
@@ -138,9 +134,8 @@ async def flip_report(
     argument is given; 1/2 measures the control as well as all arguments together. `draw` is the seed of the control and
     of the labels that are argued for: the same papers get the same for every challenger, as long as the first answers
     are the same.
-    Returns
-    -------
-    dict, ready for JSON: settings, and ``challengers``: the result of `flips` for each.
+
+    Returns, ready for JSON, settings, and ``challengers``: the result of `flips` for each.
     """
     task = adversarial_task(examined.task)
     results: dict[str, Any] = {}

@@ -4,8 +4,6 @@ A completion is compared with the true second half, and, as a control, with seco
 field and year, which share words that are common in the field.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -54,14 +52,8 @@ _TEMPLATE = re.compile(r"<\|[^|>]*\|>")
 class TitleRecall:
     """How well a model completed one title, from its first half (`shown`).
 
-    Parameters
-    ----------
-    score : float in [0, 1]
-        See `title_score`.
-    control : float in [0, 1]
-        Mean score of the same completion against up to five other titles.
-    control_known : float in [0, 1]
-        Share of these that it matches well enough to count as known.
+    `score` is the `title_score` of the completion, `control` its mean score against up to five other titles, and
+    `control_known` the share of these that it matches well enough to count as known; all in [0, 1].
     """
 
     paper_id: str
@@ -201,10 +193,7 @@ def title_recalls(papers: Sequence[Paper], texts: Sequence[str]) -> list[TitleRe
     The controls of a paper are the next papers of the same field and year in a cycle; where there are no others, those
     of the same field, or of all.
 
-    Raises
-    ------
-    ValueError
-        If a title is too short to be completed.
+    Raises `ValueError` if a title is too short to be completed.
     """
     envs = [TitleCompletionEnv(paper) for paper in papers]
     strata: defaultdict[tuple[Any, ...], list[TitleCompletionEnv]] = defaultdict(list)
@@ -243,25 +232,14 @@ def summarise(recalls: Sequence[TitleRecall], too_short: int = 0, seed: int = 0)
         near-verbatim matches, which guesses do not reach. ``memorised`` : whether ``excess_known`` is above 0.05 with
         its whole interval.
 
-    Raises
-    ------
-    ValueError
-        If no title was probed.
+    Raises `ValueError` if no title was probed.
     """
     if not recalls:
         raise ValueError(f"no title can be probed: all {too_short} have fewer than {MIN_WORDS} words")
     names = ("score", "control", "known", "control_known")
-    score, control, known, by_chance = (
-        np.array([getattr(recall, name) for recall in recalls], float) for name in names
-    )
-    columns = {
-        "score": score,
-        "control": control,
-        "excess": score - control,
-        "known": known,
-        "control_known": by_chance,
-        "excess_known": known - by_chance,
-    }
+    columns = {name: np.array([getattr(recall, name) for recall in recalls], float) for name in names}
+    columns["excess"] = columns["score"] - columns["control"]
+    columns["excess_known"] = columns["known"] - columns["control_known"]
     scores = mean_scores(columns, seed=seed)
     return {
         "probed": len(recalls),
