@@ -1,7 +1,5 @@
 """The same questions to every policy, and its answers kept: for studies, the demo and `scisci-gym eval`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Policies are asked in the engine that their weights live in.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
@@ -126,13 +124,9 @@ def evaluate_all(
 
     `encoder` is for the embeddings baseline, and `report` is told what is being done. `examine` is called with every
     policy that has answered, while its engine is open; it returns further results, by name.
-    Raises
-    ------
-    FileNotFoundError
-        If the dataset, the split or a run does not exist.
-    ValueError
-        If an environment does not exist, the dataset cannot serve one that was named, or a run was trained on an
-        environment that was not.
+
+    Raises `FileNotFoundError` if the dataset, the split or a run does not exist, and `ValueError` if an environment
+    does not exist, the dataset cannot serve one that was named, or a run was trained on an environment that was not.
     """
     card = load_card(options.dataset)
     load_papers(options.dataset, options.split)

@@ -1,7 +1,5 @@
 """`scisci-gym eval RUN`: one run in three layers, which are its training metrics, its task, and public benchmarks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

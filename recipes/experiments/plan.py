@@ -1,7 +1,5 @@
 """What an experiment compares: its arms, what each starts from, and how each is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The result of a study: scores, differences, costs, and plain sentences on whether RL gained anything."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path

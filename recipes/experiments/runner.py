@@ -1,7 +1,5 @@
 """Training the runs of an experiment, each continued from where it stopped, in a folder that belongs to it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

@@ -1,7 +1,5 @@
 """`scisci-gym study`: train all arms, ask all of them the same questions, and compare. Resumable at every point."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,9 +1,7 @@
 """`scisci-gym sweep`: one recipe over a grid of values of its options, run by run, with a table beside it."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,10 +42,7 @@ SPARE = ("tokens/s", "all best", "all floor", "loss", "no signal")
 def alternatives(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Values to try of every option.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not of the form ``name=value``, a name comes twice, or a value is empty.
+    Raises `ValueError` if an argument is not of the form ``name=value``, a name comes twice, or a value is empty.
 
     Examples
     --------
@@ -66,10 +61,9 @@ def alternatives(arguments: Sequence[str]) -> dict[str, list[str]]:
     return options
 
 
-def grid(options: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+def grid(options: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     """Every combination of the alternatives, the last option fastest."""
-    for values in itertools.product(*options.values()):
-        yield dict(zip(options, values, strict=True))
+    return [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
 
 
 @dataclass
@@ -84,24 +78,15 @@ class SweepRun:
 class Sweep:
     """Runs of one recipe in folders below `out`; an interrupted sweep continues the run that it stopped in.
 
-    Parameters
-    ----------
-    recipe : str
-        A name of `RECIPES`.
-    options : mapping from option to its alternatives
-    base : dict
-        Options that all runs share, such as those of an earlier run; `options` override them.
-
-    Raises
-    ------
-    ValueError
-        If the recipe has no such option, or the option is the folder.
+    `recipe` is a name of `RECIPES`; `options` has the alternatives of every option. They override `base`, the options
+    that all runs share, such as those of an earlier run. Raises `ValueError` if the recipe has no such option, or the
+    option is the folder.
     """
 
     def __init__(self, recipe: str, options: Mapping[str, Sequence[str]], out: Path, base: dict[str, Any]):
         self.recipe, self.out, self.base = recipe, out, base
         self.varied = [name for name, values in options.items() if len(values) > 1]
-        self.points = list(grid(options))
+        self.points = grid(options)
         for name in options:
             require_option(recipe, name)
         if "log_path" in options:
@@ -214,12 +199,7 @@ def base_options(like: Path | None, recipe: str, say: Callable[[str], None]) -> 
 
     Folders of the run and its own name are left out.
 
-    Raises
-    ------
-    FileNotFoundError
-        If `like` is not the folder of a run.
-    ValueError
-        If it is a run of another recipe.
+    Raises `FileNotFoundError` if `like` is not the folder of a run, `ValueError` if it is a run of another recipe.
     """
     folder = like or Path("runs/demo") / recipe
     if not (folder / "run.json").is_file():

@@ -5,8 +5,6 @@ says otherwise; it raises no alarm about a run that does not log what it needs. 
 row; `history` says when each was on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

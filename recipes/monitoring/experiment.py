@@ -1,7 +1,5 @@
 """`EXPERIMENT.md`: question, configuration, code revision, metrics of one run, and its comparison with baselines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ out of memory, power) cannot write its end: the status stays ``running`` and the
 applies this rule.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -50,6 +48,7 @@ def is_alive(folder: str | Path, stale_after: float = STALE_AFTER) -> bool:
 
     It is not alive if it ended (see `status` in the file for how), was killed, or never started. After `stale_after`
     seconds without a heartbeat a process counts as dead; for one on another machine, leave room for clocks that differ.
+
     Examples
     --------
     >>> is_alive("no/such/run")

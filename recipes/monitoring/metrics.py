@@ -1,7 +1,5 @@
 """What the cookbook's loops log in a run's folder, and the quantities in it that are worth watching."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -94,9 +92,15 @@ class Measure:
 
 
 SHARE = (-0.02, 1.02)
+# All measures that a run shows where it logs them, in this order.
 REWARD = Measure("env/all/reward/total", "reward", "higher")
 CORRECT = Measure("env/all/correct", "correct", "higher", SHARE)
 VALIDATION = Measure("validation/macro_f1", "validation macro-F1", "higher", SHARE)
+NLL = Measure("train_mean_nll", "loss (NLL, nats per token)", "lower")
+DPO_LOSS = Measure("dpo_loss", "loss (DPO)", "lower")
+DPO_ACCURACY = Measure("accuracy", "pairs ranked right", "higher", SHARE)
+DPO_MARGIN = Measure("margin", "reward margin (DPO)", "higher")
+HELD_OUT_NLL = Measure("held_out/nll", "held-out NLL", "lower")
 SAMPLER_KL = Measure("optim/kl_sample_train_v2", "KL sampler-trainer (v2)")
 SAMPLER_KL_V1 = Measure("optim/kl_sample_train_v1", "KL sampler-trainer (v1)")
 REFERENCE_KL = Measure("kl_policy_base", "KL to the reference")
@@ -113,23 +117,11 @@ CHALLENGER_FAILED = Measure("env/all/challenger_failed", "challengers that faile
 JUDGE_FAILED = Measure("env/all/judge_failed", "judges that failed", "lower", SHARE)
 TRUNCATED = Measure("env/all/truncated", "truncated rollouts", "lower", SHARE)
 PARSED = Measure("env/all/format_valid", "answers that parse", "higher", SHARE)
-VALIDATION_ANSWERED = Measure("validation/answered", "validation answers that parse", "higher", SHARE)
-NLL = Measure("train_mean_nll", "loss (NLL, nats per token)", "lower")
-DPO_LOSS = Measure("dpo_loss", "loss (DPO)", "lower")
-DPO_ACCURACY = Measure("accuracy", "pairs ranked right", "higher", SHARE)
-DPO_MARGIN = Measure("margin", "reward margin (DPO)", "higher")
-HELD_OUT_NLL = Measure("held_out/nll", "held-out NLL", "lower")
 GRADIENT = Measure("grad_norm:mean", "gradient norm")
 SPEED = Measure("tokens_per_second", "tokens per second (RL: sampled, else: trained on)", "higher")
+MEASURES = tuple(each for each in list(globals().values()) if isinstance(each, Measure))
+VALIDATION_ANSWERED = Measure("validation/answered", "validation answers that parse", "higher", SHARE)
 PREDICTED, EXPECTED = "env/all/predicted/", "env/all/expected/"
-
-# In the order in which they are shown; a run shows those that it logs.
-MEASURES = (
-    *(REWARD, CORRECT, VALIDATION, NLL, DPO_LOSS, DPO_ACCURACY, DPO_MARGIN, HELD_OUT_NLL),
-    *(SAMPLER_KL, SAMPLER_KL_V1, REFERENCE_KL, TEACHER_KL, ENTROPY, NO_SIGNAL, ALL_FLOOR, ALL_BEST),
-    *(GROUP_STD, AT_FLOOR, NO_ANSWER, WRONG_AT_FLOOR, CHALLENGER_FAILED, JUDGE_FAILED),
-    *(TRUNCATED, PARSED, GRADIENT, SPEED),
-)
 # The measures of an experiment record.
 KEY_MEASURES = (REWARD, VALIDATION, NLL, DPO_LOSS, SAMPLER_KL, REFERENCE_KL, TEACHER_KL, ENTROPY)
 
@@ -200,6 +192,7 @@ def sparkline(numbers: Sequence[float], width: int = 32) -> str:
 
     There are at most `width` blocks: of more numbers, each block is the mean of its share. Values that are not finite
     are left out of means; a block that has no other value is "!".
+
     Examples
     --------
     >>> sparkline([0, 1, 2, 3, 4, 5, 6, 7])

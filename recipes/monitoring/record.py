@@ -1,7 +1,5 @@
 """A run as its folder describes it: `run.json` (configuration, code revision, data, end) and its present state."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

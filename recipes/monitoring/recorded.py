@@ -1,7 +1,5 @@
 """The files that every recipe writes about a run: record, heartbeat, experiment record and register entry."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

@@ -1,7 +1,5 @@
 """`register.json` and `REGISTER.md` beside the run folders: one entry for each run, written by the recipes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

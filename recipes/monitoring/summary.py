@@ -54,7 +54,9 @@ class RunSummary:
     @classmethod
     def of(cls, folder: str | Path) -> RunSummary:
         """The summary of the run in a folder; raises `FileNotFoundError` if there is none."""
-        return cls(read_state(folder), _read_evaluations(Path(folder)))
+        paths = sorted(Path(folder).glob("eval_*.json"))
+        evaluations = {path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in paths}
+        return cls(read_state(folder), {split: each for split, each in evaluations.items() if "policy" in each})
 
     @cached_property
     def measures(self) -> dict[Measure, Summary]:
@@ -100,11 +102,6 @@ class RunSummary:
         """Means of a metric over the first `ENDS` steps that have it, and over the last; None if none has."""
         points = [value for _, value in finite(self.state.rows, key)]
         return (mean_of(points[:ENDS]), mean_of(points[-ENDS:])) if points else None
-
-
-def _read_evaluations(folder: Path) -> dict[str, dict[str, Any]]:
-    evaluations = {path.stem.removeprefix("eval_"): json.loads(path.read_text()) for path in folder.glob("eval_*.json")}
-    return {split: evaluation for split, evaluation in sorted(evaluations.items()) if "policy" in evaluation}
 
 
 def question_of(record: Mapping[str, Any]) -> str:

@@ -1,7 +1,5 @@
 """`scisci-gym watch`: the state of a run in the terminal, and as JSON for scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
