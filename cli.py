@@ -115,7 +115,7 @@ COMMANDS = {
     "show": LazyCommand(
         "envs.cli:show", "Show the card of an environment, how common its labels are, and an example.", ENVIRONMENTS
     ),
-    "play": LazyCommand("envs.cli:play", "Play an environment: answer in place of a model.", ENVIRONMENTS),
+    "play": LazyCommand("recipes.cli.play:play", "Play an environment: answer in place of a model.", ENVIRONMENTS),
     "check": LazyCommand(
         "recipes.cli.experiments:check",
         "Check that an environment is fit to train on and, with --learnable, that RL learns it.",

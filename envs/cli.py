@@ -7,19 +7,17 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.panel import Panel
 from rich.table import Table
-from tinker_cookbook.renderers import Message
 
 from ..datasets.errors import stop_on_bad_input
 from .checking.check_env import EnvCheckError, check_env
 from .integrations.cookbook_benchmarks import benchmark_name
 from .integrations.papers import examples_of, options_of, papers_of
-from .kit.answers import CLOSE, format_answer
-from .kit.base import SciSciEnv
 from .kit.cards import class_shares, markdown, summary
 from .kit.episodes import run_sync
 from .opponents.challengers import CHALLENGERS
 from .opponents.judge import JUDGES
 from .opponents.reader import REASONS
+from .play import Rival, play_examples, print_messages
 from .registry import make, spec, specs
 
 app = typer.Typer(no_args_is_help=True)
@@ -33,6 +31,9 @@ Dataset = Annotated[
         show_default=False,
     ),
 ]
+Index = Annotated[int, typer.Option(help="Number of the first example, counted from 0.", min=0)]
+Seed = Annotated[int, typer.Option(help="Seed with which pairs and challenges are drawn.")]
+Examples = Annotated[int, typer.Option(help="Number of examples, one after the other.", min=1)]
 Split = Annotated[str, typer.Option(help="Part of the dataset: train, validation or test.")]
 
 
@@ -69,7 +70,7 @@ def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None
     env = make(env_id, *examples[0], **stop_on_bad_input(lambda: options_of(env_id, dataset, {})))
     console.print(f"\n[bold]Benchmark[/bold]\n{benchmark_name(env_id)}")
     console.print("\n[bold]Example[/bold]")
-    _print_messages(console, run_sync(env.initial_observation()))
+    print_messages(console, run_sync(env.initial_observation()))
     console.print(Panel(env.gold_answer(), title="a perfect answer", title_align="left"), markup=False)
 
 
@@ -78,28 +79,28 @@ def play(
     env_id: EnvId,
     dataset: Dataset = None,
     split: Split = "train",
-    index: Annotated[int, typer.Option(help="Number of the example, counted from 0.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="Seed with which pairs and challenges are drawn.")] = 0,
+    index: Index = 0,
+    seed: Seed = 0,
+    examples: Examples = 1,
 ) -> None:
     """Play an environment: answer in place of a model.
 
     An answer may have several lines; an empty line sends it. If you leave out the answer tags, they are put around
-    the last line.
+    the last line. What is no answer is asked for again, and a question mark gives a hint.
     """
-    examples = stop_on_bad_input(lambda: examples_of(env_id, dataset, split, seed))
-    env_class, console = spec(env_id), Console()
+    play_from(env_id, dataset, split, index, seed, examples)
+
+
+def play_from(
+    env_id: str, dataset: str | None, split: str, index: int, seed: int, examples: int, rival: Rival | None = None
+) -> None:
+    """Play so many examples of a split, from the one of that index on, and from the first again after the last."""
+    found = stop_on_bad_input(lambda: examples_of(env_id, dataset, split, seed))
+    env_class = spec(env_id)
     drawn = {"seed": seed} if "seed" in env_class.option_names() else {}
     options = stop_on_bad_input(lambda: options_of(env_id, dataset, drawn))
-    env = make(env_id, *examples[index % len(examples)], **options)
-    messages, total = run_sync(env.initial_observation()), 0.0
-    while True:
-        _print_messages(console, messages[-1:])
-        result = run_sync(env.step(Message(role="assistant", content=_read_answer())))
-        total += result.reward
-        if result.episode_done:
-            break
-        messages = result.next_messages
-    _explain(console, env, total, result.metrics, result.logs)
+    chosen = [found[at % len(found)] for at in range(index, index + examples)]
+    play_examples(Console(), env_id, chosen, options, class_shares(env_class, papers_of(dataset, split)), rival)
 
 
 @app.command()
@@ -121,35 +122,3 @@ def check(
             console.print(str(error), markup=False)
     if failed:
         raise typer.Exit(1)
-
-
-def _read_answer() -> str:
-    lines: list[str] = []
-    while line := typer.prompt(">" if not lines else " ", default="", show_default=False, prompt_suffix=" "):
-        lines.append(line)
-    text = "\n".join(lines)
-    if CLOSE in text.lower() or not lines:
-        return text
-    return "\n".join([*lines[:-1], format_answer(lines[-1].strip())])
-
-
-def _print_messages(console: Console, messages: list[Message]) -> None:
-    for message in messages:
-        text = str(message["content"]).replace("[", "\\[")
-        console.print(Panel(text, title=message["role"], title_align="left"))
-
-
-def _explain(console: Console, env: SciSciEnv, total: float, metrics: dict[str, float], logs: dict) -> None:
-    low, high = env.reward_range
-    predicted = logs["predicted"] or "nothing that counts as an answer"
-    console.print(f"\nYou said [bold]{predicted}[/bold]; right is [bold]{env.gold_label}[/bold].")
-    for name, value in metrics.items():
-        if name.startswith("reward_"):
-            console.print(f"  {name.removeprefix('reward_'):<12} {value:+.2f}", highlight=False)
-    console.print(f"Reward [bold]{total:+.3f}[/bold] (from {low:g} to {high:g}).")
-    if not metrics["format_valid"]:
-        console.print("An answer is exactly one pair of answer tags at the very end; see `scisci-gym show`.")
-    for paper in env.papers:
-        facts = {"CD index": paper.cd_index, "novelty": paper.novelty_score, "citations": paper.cited_by_count}
-        known = ", ".join(f"{name} {value:.3g}" for name, value in facts.items() if value is not None)
-        console.print(f"{paper.openalex_id}: {known}", markup=False)

@@ -9,14 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
-from scisci_gym import specs
+from scisci_gym import make, specs
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.cli import app
 from scisci_gym.envs.integrations import gallery as pages
 from scisci_gym.envs.integrations.gallery import gallery
 from scisci_gym.envs.kit.cards import sections
+from scisci_gym.envs.kit.episodes import play_episode, run_sync
+from scisci_gym.envs.play import Played, Rival, play_examples
 
 ROOT = Path(__file__).resolve().parents[2]
 BLIND = ("datasets", "engine", "rewards")
@@ -72,6 +76,43 @@ def test_play_tells_what_an_answer_is(command):
     done = command("play", "disruption-v0", input="\n")
     assert "Reward -1.000" in done.output
     assert "exactly one pair of answer tags" in done.output
+
+
+def test_play_asks_again_for_what_is_no_answer(command):
+    done = command("play", "disruption-v0", input="disruptiv\n\ndisruptive\n\n")
+    assert "That is no answer; it has to be one of: disruptive; consolidating; neutral." in done.output
+    assert "Reward +1.000" in done.output
+    done = command("play", "disruption-forecast-v0", input="disruptive\n\n\n")
+    assert "it has to be such as <answer>disruptive: 0.33" in done.output
+    assert "Reward -1.000" in done.output
+
+
+def test_play_gives_hints_and_never_the_answer(command):
+    done = command("play", "disruption-v0", input="?\n?\n?\ndisruptive\n\n")
+    assert "Labels of all examples here: 33% disruptive, 33% consolidating, 33% neutral." in done.output
+    assert ("It is not consolidating." in done.output) != ("It is not neutral." in done.output)
+    assert "There is no further hint." in done.output
+    assert "with 2 hints" in done.output
+
+
+def test_play_shows_several_papers_and_a_model_beside_the_player(command, papers, monkeypatch):
+    done = command("play", "disruption-v0", "--examples", "2", "--index", "8", input="disruptive\n\ndisruptive\n\n")
+    assert "example 2 of 2" in done.output
+    assert "You: 1 of 2 right, mean reward +0.000." in done.output
+
+    def consolidating(example):
+        env = make("disruption-v0", *example)
+        episode = run_sync(play_episode(env, lambda _: "[because] <answer>consolidating</answer>"))
+        return Played(tuple(episode.answers), episode.reward, episode.result)
+
+    typed = iter(["disruptive", ""] * 2)
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: next(typed))
+    shown = Console(record=True, width=120)
+    play_examples(shown, "disruption-v0", [(papers[0],), (papers[1],)], {}, {}, Rival("rl", consolidating))
+    text = shown.export_text()
+    assert "rl said consolidating; reward -1.000." in text
+    assert "[because] <answer>consolidating</answer>" in text
+    assert "rl: 1 of 2 right" in text
 
 
 def test_check_prints_every_check(command):

@@ -1,0 +1,91 @@
+"""`scisci-gym play`: a person answers, and the policy of a run beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...datasets.errors import stop_on_bad_input
+from ...envs.cli import Dataset, EnvId, Examples, Index, Seed, Split, play_from
+from ..kit.engines import Engine
+
+if TYPE_CHECKING:
+    from ...envs.kit.base import Example
+    from ...envs.play import Played, Rival
+    from ..experiments.evaluate import Contestant
+
+
+def play(
+    env_id: EnvId,
+    dataset: Dataset = None,
+    split: Split = "train",
+    index: Index = 0,
+    seed: Seed = 0,
+    examples: Examples = 1,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Training run whose best checkpoint answers beside you; --dataset is by default the one of the run.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: Engine = None,
+) -> None:
+    """Play an environment: answer in place of a model.
+
+    An answer may have several lines; an empty line sends it. If you leave out the answer tags, they are put around
+    the last line. What is no answer is asked for again, and a question mark gives a hint.
+    """
+    if run is None:
+        play_from(env_id, dataset, split, index, seed, examples)
+        return
+    with ExitStack() as opened:
+        rival, dataset = stop_on_bad_input(lambda: _rival(run, env_id, dataset, seed, engine, opened))
+        play_from(env_id, dataset, split, index, seed, examples, rival)
+
+
+def _rival(
+    run: Path, env_id: str, dataset: str | None, seed: int, engine: str | None, opened: ExitStack
+) -> tuple[Rival, str]:
+    """The policy of a run as a `Rival`, on an engine that `opened` closes, and the dataset that is played."""
+    from ...envs.play import Rival
+    from ..experiments.evaluate import run_contestant
+    from ..kit.engines import open_engine
+
+    contestant = run_contestant(run, dataset, engine)
+    if contestant.task.env != env_id:
+        raise ValueError(f"{run} was trained on {contestant.task.env}; play that, or leave --run out")
+    opened.enter_context(open_engine(contestant.engine, contestant.checkpoints, seed))
+    rival = Rival(contestant.policy.name, lambda example: asyncio.run(_played(contestant, example, seed)))
+    return rival, contestant.task.dataset
+
+
+async def _played(contestant: Contestant, example: Example, seed: int) -> Played:
+    """The greedy episode of a policy about an example, which it sees as in its training."""
+    from tinker_cookbook.completers import TinkerMessageCompleter
+
+    from ...envs.integrations.papers import options_of
+    from ...envs.kit.answers import message_text
+    from ...envs.play import Played
+    from ...envs.registry import make, spec
+    from ...envs.training.groups import renderer_of
+
+    task = contestant.task
+    drawn = {"seed": seed} if "seed" in spec(task.env).option_names() else {}
+    env = make(task.env, *example, **options_of(task.env, task.dataset, {**drawn, **task.options}))
+    renderer = renderer_of(task.renderer_name, task.model_name)
+    policy = TinkerMessageCompleter(await contestant.policy.client(task), renderer, task.max_tokens, temperature=0.0)
+    messages, texts, reward = await env.initial_observation(), [], 0.0
+    while True:
+        message = await policy(messages)
+        texts.append(message_text(message))
+        result = await env.step(message)
+        reward += result.reward
+        if result.episode_done:
+            return Played(tuple(texts), reward, result)
+        messages = result.next_messages
