@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -57,6 +58,8 @@ def _rival(
     from ..experiments.evaluate import run_contestant
     from ..kit.engines import open_engine
 
+    # The cookbook still calls deprecated methods of the SDK, about which a user can do nothing.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
     contestant = run_contestant(run, dataset, engine)
     if contestant.task.env != env_id:
         raise ValueError(f"{run} was trained on {contestant.task.env}; play that, or leave --run out")

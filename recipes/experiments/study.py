@@ -9,6 +9,7 @@ from ...datasets.atomic_files import write_json_atomically
 from ...evaluation.baselines import simple_baselines
 from ..kit.config import parse_options
 from .assessment import assess_arms
+from .duration import training_left
 from .plan import StudyPlan
 from .report import write_study_report
 from .result import StudyResult, study_result
@@ -21,6 +22,15 @@ def train_arms(plan: StudyPlan, out: Path, runner: Runner) -> None:
         for arm in plan.trained:
             assert arm.recipe is not None
             runner.train(arm.recipe, plan.config(out, arm, seed), f"{arm.title}, seed {seed}")
+            tell_what_is_left(plan, out, runner.console)
+
+
+def tell_what_is_left(plan: StudyPlan, out: Path, console: Console) -> None:
+    """Print how many runs and updates there are still to train, and how long that takes; nothing after the last."""
+    left = training_left(plan, out)
+    if left.runs:
+        runs = f"{left.runs} run{'s' if left.runs > 1 else ''}"
+        console.print(f"[dim]to train: {runs}, {left.updates:,} updates; {left.time}[/dim]", soft_wrap=True)
 
 
 def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None = None) -> StudyResult:
@@ -35,6 +45,7 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
     if not resumed:
         out.mkdir(parents=True, exist_ok=True)
         write_json_atomically(out / "plan.json", plan.to_json())
+    tell_what_is_left(plan, out, console)
     with Runner(console, engine) as runner:
         train_arms(plan, out, runner)
         runner.open(out / "checkpoints", plan.model_name)
