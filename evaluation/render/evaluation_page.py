@@ -18,6 +18,7 @@ from .tables import ResultTable, result_tables, sentence
 ERRORS, RELIABILITY = 5, 4
 TITLES = {
     "held_out_nll": "Negative log-likelihood of the right answers",
+    "pass_rates": "Pass rates of the examples",
     "public": "Public benchmarks",
     "inspect": "Inspect",
     "contamination": "Contamination",

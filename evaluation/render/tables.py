@@ -130,16 +130,17 @@ def result_tables(name: str, result: dict[str, Any]) -> list[ResultTable]:
 
     Parameters
     ----------
-    name : "contamination" | "flips" | "consistency" | "held_out_nll" | "public" | "inspect"
+    name : "contamination" | "flips" | "consistency" | "held_out_nll" | "pass_rates" | "public" | "inspect"
     result : dict
-        As `contamination_report`, `flip_report`, `consistency_report`, `HeldOutNLL`, `public_benchmarks` or
-        `run_inspect` returns it, or as it was read from its file.
+        As `contamination_report`, `flip_report`, `consistency_report`, `HeldOutNLL`, `pass_rates.shares`,
+        `public_benchmarks` or `run_inspect` returns it, or as it was read from its file.
     """
     tables = {
         "contamination": _contamination,
         "flips": _flips,
         "consistency": _consistency,
         "held_out_nll": _held_out_nll,
+        "pass_rates": _pass_rates,
         "public": _public,
         "inspect": _inspect,
     }[name](result)
@@ -260,6 +261,11 @@ def _consistency(result: dict[str, Any]) -> list[ResultTable]:
         title = f"Both orders of {orders['pairs']:,} pairs" + (f", wording {index}" if index else "")
         tables.append(ResultTable(title, ["", ""], _score_rows(orders, ORDER_SCORES), detail=index > 0))
     return tables
+
+
+def _pass_rates(result: dict[str, Any]) -> list[ResultTable]:
+    rows = [[name, f"{share:.3f}"] for name, share in result.items()]
+    return [ResultTable("Attempts at temperature 1", ["", "share"], rows)]
 
 
 def _held_out_nll(result: dict[str, Any]) -> list[ResultTable]:

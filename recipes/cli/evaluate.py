@@ -79,6 +79,15 @@ def evaluate(
             help="The model's knowledge cutoff, for --probe contamination: YYYY (to its end), YYYY-MM or YYYY-MM-DD.",
         ),
     ] = None,
+    pass_rates: Annotated[
+        int,
+        one(
+            metavar="N",
+            min=0,
+            help="Also answer every example N times at temperature 1, and write its share of right answers and its "
+            "rewards to RUN/pass_rates_SPLIT.csv; 0 leaves it out.",
+        ),
+    ] = 0,
     env: Annotated[list[str] | None, every(help="Environment to score, instead of all; may be repeated.")] = None,
     runs: Annotated[list[Path] | None, every("--run", help="A training run to include; may be repeated.")] = None,
     model: Annotated[str | None, every(help="Base model to ask zero-shot: a folder or a name.")] = None,
@@ -102,13 +111,19 @@ def evaluate(
         from ...evaluation.learners import sentence_encoder
         from ...evaluation.probes.contamination import cutoff_date
         from ..experiments.evaluate import evaluate_all
-        from ..experiments.evaluate_run import Layers, evaluate_run
+        from ..experiments.evaluate_run import Layers, evaluate_run, pass_rates_file
 
         # The cookbook still calls deprecated methods of the SDK, about which a user can do nothing.
         warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
 
         only_all = {"--env": env, "--run": runs, "--model": model, "--renderer": renderer, "--env-options": env_options}
-        only_one = {"--public": public, "--inspect": inspect, "--probe": probe, "--cutoff": cutoff}
+        only_one = {
+            "--public": public,
+            "--inspect": inspect,
+            "--probe": probe,
+            "--cutoff": cutoff,
+            "--pass-rates": pass_rates,
+        }
         if all_envs == (run is not None):
             raise ValueError("give either the folder of a run, or --all --dataset DIR for a leaderboard")
         wrong = [name for name, given in (only_one if all_envs else only_all).items() if given]
@@ -125,11 +140,13 @@ def evaluate(
         if run is not None:
             day = cutoff_date(cutoff) if cutoff else None
             tokens = Layers.public_tokens if max_tokens is None else max_tokens
-            layers = Layers(_names(public), tokens, _names(inspect), tuple(probe or ()), day)
+            layers = Layers(_names(public), tokens, _names(inspect), tuple(probe or ()), day, pass_rates)
             with console.status("reading the dataset") as status:
                 result = evaluate_run(run, layers, encoder, status.update, dataset=dataset, **shared)
             probed = [run / f"{name}.json" for name in layers.probes]
-            _show(console, result, [run / f"eval_{split}.json", run / f"eval_{split}.html", *probed], probed)
+            written = [run / f"eval_{split}.json", run / f"eval_{split}.html", *probed]
+            written += [pass_rates_file(run, split)] if pass_rates else []
+            _show(console, result, written, probed)
             return
         if dataset is None:
             raise ValueError("--all needs --dataset DIR, a folder that `scisci-gym build` wrote")

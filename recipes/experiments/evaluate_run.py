@@ -19,6 +19,7 @@ from ...evaluation.learners import Encoder
 from ...evaluation.probes.consistency import consistency_report
 from ...evaluation.probes.contamination import contamination_report
 from ...evaluation.probes.flips import flip_report
+from ...evaluation.probes.pass_rates import sampled_pass_rates, shares, write_pass_rates
 from ...evaluation.public_benchmarks import public_benchmarks
 from ...evaluation.records import plain
 from ...evaluation.render.evaluation_page import write_page
@@ -33,7 +34,8 @@ class Layers:
     every call), both with answers of at most `public_tokens` tokens, and probes.
 
     A probe is "contamination" (for which `cutoff` is the model's knowledge cutoff), "flips" or "consistency". It writes
-    a file of its name into the run's folder.
+    a file of its name into the run's folder. With `pass_rates` above 0 every example is answered so often at
+    temperature 1, and the table is written to `pass_rates_SPLIT.csv`.
     """
 
     public: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class Layers:
     inspect: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
     cutoff: date | None = None
+    pass_rates: int = 0
 
 
 def evaluate_run(
@@ -125,10 +128,20 @@ async def _layers(
     examined = Examination(
         task, client, folder / "probes", options.split, options.max_examples, options.seed, folder / "greedy"
     )
+    if layers.pass_rates:
+        report(f"{task.env}: {layers.pass_rates} attempts at every example")
+        rows = await sampled_pass_rates(examined, layers.pass_rates)
+        write_pass_rates(rows, pass_rates_file(run, options.split))
+        extras["pass_rates"] = shares(rows)
     for probe in layers.probes:
         report(f"{task.env}: {probe}")
         write_json_atomically(run / f"{probe}.json", plain(await _probe(probe, examined, layers.cutoff)))
     return extras
+
+
+def pass_rates_file(run: Path, split: str) -> Path:
+    """Where the pass rates of a run on a split are written."""
+    return run / f"pass_rates_{split}.csv"
 
 
 async def _held_out_nll(task: Task, options: LeaderboardOptions, client: Any, folder: Path) -> Mapping[str, float]:

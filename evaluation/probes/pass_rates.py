@@ -1,0 +1,114 @@
+"""How often a policy gets each example right, and how its rewards spread: the table that a curriculum is made from.
+
+Group-relative training learns only from examples that a policy gets right sometimes: a group whose rewards are all
+equal has no advantage.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from ...datasets.atomic_files import write_text_atomically
+from ..ask import Answer, ask
+from ..examination import Examination
+
+
+@dataclass(frozen=True)
+class PassRate:
+    """Several attempts of one policy at one example.
+
+    Parameters
+    ----------
+    example_id, label : str
+        `label` is the right one.
+    year : int
+        Of publication.
+    attempts, right : int
+        Answers, and those that name the right label.
+    pass_rate : float
+        `right` / `attempts`.
+    mean_reward, lowest_reward, highest_reward, reward_sd : float
+        Of the rewards of the attempts; the standard deviation is that of the attempts themselves (divided by N).
+    """
+
+    example_id: str
+    label: str
+    year: int
+    attempts: int
+    right: int
+    pass_rate: float
+    mean_reward: float
+    lowest_reward: float
+    highest_reward: float
+    reward_sd: float
+
+
+def pass_rates(attempts: Sequence[Sequence[Answer]]) -> list[PassRate]:
+    """One row for every example, from N lists of answers to the same examples in the same order.
+
+    Examples
+    --------
+    >>> answer = Answer("W1", expected="neutral", predicted="neutral", text="", reward=1.0)
+    >>> [row] = pass_rates([[answer], [Answer("W1", "neutral", "disruptive", "", -1.0)]])
+    >>> row.pass_rate, row.mean_reward, row.reward_sd
+    (0.5, 0.0, 1.0)
+    """
+    rows = []
+    for answers in zip(*attempts, strict=True):
+        rewards = np.array([answer.reward for answer in answers])
+        right = sum(answer.predicted == answer.expected for answer in answers)
+        first = answers[0]
+        rows.append(
+            PassRate(
+                first.example_id,
+                first.expected,
+                first.year,
+                len(answers),
+                right,
+                right / len(answers),
+                float(rewards.mean()),
+                float(rewards.min()),
+                float(rewards.max()),
+                float(rewards.std()),
+            )
+        )
+    return rows
+
+
+async def sampled_pass_rates(examined: Examination, attempts: int) -> list[PassRate]:
+    """Pass rates at temperature 1. Attempts are kept in the folder of the examination and not made again."""
+    found = [
+        await ask(
+            examined.benchmark(),
+            examined.client,
+            examined.renderer,
+            max_tokens=examined.task.max_tokens,
+            temperature=1.0,
+            max_examples=examined.max_examples,
+            save_dir=examined.answers_folder("sampled", f"attempt {attempt} of seed {examined.seed}"),
+        )
+        for attempt in range(attempts)
+    ]
+    return pass_rates(found)
+
+
+def shares(rows: Sequence[PassRate]) -> dict[str, float]:
+    """The mean pass rate, and the shares of examples that were never, sometimes and always right."""
+    rates = np.array([row.pass_rate for row in rows])
+    never, always = float(np.mean(rates == 0)), float(np.mean(rates == 1))
+    return {"mean": float(rates.mean()), "never right": never, "sometimes": 1 - never - always, "always right": always}
+
+
+def write_pass_rates(rows: Sequence[PassRate], path: Path) -> Path:
+    """Write the rows as csv, hardest example first, and return the path."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, [field.name for field in fields(PassRate)], lineterminator="\n")
+    table.writeheader()
+    table.writerows(asdict(row) for row in sorted(rows, key=lambda row: (row.pass_rate, row.mean_reward)))
+    return write_text_atomically(path, text.getvalue())
