@@ -12,12 +12,12 @@ from ..datasets.errors import stop_on_bad_input
 from .checking.check_env import EnvCheckError, check_env
 from .integrations.cookbook_benchmarks import benchmark_name
 from .integrations.papers import examples_of, options_of, papers_of
+from .integrations.play import Rival, play_examples, print_messages
 from .kit.cards import class_shares, markdown, summary
 from .kit.episodes import run_sync
 from .opponents.challengers import CHALLENGERS
 from .opponents.judge import JUDGES
 from .opponents.reader import REASONS
-from .play import Rival, play_examples, print_messages
 from .registry import make, spec, specs
 
 app = typer.Typer(no_args_is_help=True)

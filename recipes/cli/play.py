@@ -15,8 +15,8 @@ from ...envs.cli import Dataset, EnvId, Examples, Index, Seed, Split, play_from
 from ..kit.engines import Engine
 
 if TYPE_CHECKING:
+    from ...envs.integrations.play import Played, Rival
     from ...envs.kit.base import Example
-    from ...envs.play import Played, Rival
     from ..experiments.evaluate import Contestant
 
 
@@ -54,7 +54,7 @@ def _rival(
     run: Path, env_id: str, dataset: str | None, seed: int, engine: str | None, opened: ExitStack
 ) -> tuple[Rival, str]:
     """The policy of a run as a `Rival`, on an engine that `opened` closes, and the dataset that is played."""
-    from ...envs.play import Rival
+    from ...envs.integrations.play import Rival
     from ..experiments.evaluate import run_contestant
     from ..kit.engines import open_engine
 
@@ -73,8 +73,8 @@ async def _played(contestant: Contestant, example: Example, seed: int) -> Played
     from tinker_cookbook.completers import TinkerMessageCompleter
 
     from ...envs.integrations.papers import options_of
+    from ...envs.integrations.play import Played
     from ...envs.kit.answers import message_text
-    from ...envs.play import Played
     from ...envs.registry import make, spec
     from ...envs.training.groups import renderer_of
 

@@ -18,9 +18,9 @@ from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.cli import app
 from scisci_gym.envs.integrations import gallery as pages
 from scisci_gym.envs.integrations.gallery import gallery
+from scisci_gym.envs.integrations.play import Played, Rival, play_examples
 from scisci_gym.envs.kit.cards import sections
 from scisci_gym.envs.kit.episodes import play_episode, run_sync
-from scisci_gym.envs.play import Played, Rival, play_examples
 
 ROOT = Path(__file__).resolve().parents[2]
 BLIND = ("datasets", "engine", "rewards")

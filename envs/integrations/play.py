@@ -14,12 +14,12 @@ from rich.text import Text
 from tinker_cookbook.renderers import Message
 from tinker_cookbook.rl.message_env import MessageStepResult
 
-from .kit.answers import CLOSE, format_answer
-from .kit.base import Example, SciSciEnv
-from .kit.episodes import run_sync
-from .kit.single_turn import SingleTurnEnv
-from .kit.two_turn import TwoTurnEnv
-from .registry import make
+from ..kit.answers import CLOSE, format_answer
+from ..kit.base import Example, SciSciEnv
+from ..kit.episodes import run_sync
+from ..kit.single_turn import SingleTurnEnv
+from ..kit.two_turn import TwoTurnEnv
+from ..registry import make
 
 HINT = "?"
 """What a player types for a hint."""
