@@ -63,6 +63,10 @@ def _unfinished(path: Path) -> Iterator[Path]:
     _BEING_WRITTEN.add(unfinished)
     try:
         yield unfinished
+    except OSError as error:
+        # A write to a full disk does not say where it was.
+        error.filename = error.filename or str(path)
+        raise
     finally:
         _BEING_WRITTEN.discard(unfinished)
         _remove(unfinished)

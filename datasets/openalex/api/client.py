@@ -159,6 +159,11 @@ class Connection:
             except requests.RequestException as error:
                 # Not the error's own text: it may repeat the address of a proxy with its password.
                 problem = type(error).__name__
+                if isinstance(error, ValueError):
+                    raise BadInput(
+                        f"--base-url {self.base_url} cannot be asked ({problem}); give an address such as {BASE_URL}, "
+                        "and look at the proxies in the environment"
+                    ) from None
             else:
                 self._account(answer)
                 if answer.status_code == 200:

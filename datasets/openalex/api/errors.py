@@ -60,14 +60,14 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, now: datetime 
     Refusal(kind='too_fast', message='Too many requests per second', wait=1.0)
     """
     message = _message(body) or f"status {status}"
+    if status in (400, 403) and "api key" in message.lower().replace("_", " "):
+        return Refusal("bad_key", message)
     if status in _OF_STATUS:
         return Refusal(_OF_STATUS[status], message)
     wait = _retry_after(headers.get("retry-after"), now or datetime.now(UTC))
     if status not in (403, 429):
         return Refusal("server", message, wait)
     words, remaining = message.lower(), number(headers.get("x-ratelimit-remaining-usd"))
-    if status == 403 and "api key" in words.replace("_", " "):
-        return Refusal("bad_key", message)
     if "budget" in words or "credit" in words or (remaining is not None and remaining <= 0):
         return Refusal("budget", message, number(headers.get("x-ratelimit-reset")) if wait is None else wait)
     if wait is None and any(word in words for word in ("premium", "paid", "subscri", "plan ")):

@@ -28,6 +28,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
         (429, {"retry-after": "inf", "x-ratelimit-remaining-usd": "nan"}, {}, "too_fast", None),
         (429, {"retry-after": "1e300"}, {}, "too_fast", LONGEST_WAIT),
         (403, {}, {"message": "An API key is required for cursor paging"}, "bad_key", None),
+        (400, {}, {"error": "Cursor paging needs api_key"}, "bad_key", None),
         (414, {}, None, "bad_request", None),
         (403, {}, {"error": "Rate limit exceeded; slow down"}, "too_fast", None),
         (400, {}, {"error": "Invalid query parameters error."}, "bad_request", None),

@@ -259,14 +259,14 @@ def test_a_pause_is_shown_and_quiet_is_quiet(build):
     ("number", "words"),
     [(errno.ENOSPC, "free some space there"), (errno.EROFS, "choose a place"), (errno.EACCES, "choose a place")],
 )
-def test_a_page_that_cannot_be_stored_is_one_line(build, monkeypatch, number, words):
-    def full(self: PageStore, request: str, body: bytes) -> None:
-        raise OSError(number, "No room", str(self.folder))
+def test_a_page_that_cannot_be_stored_is_one_line(build, tmp_path, monkeypatch, number, words):
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(number, "No room")
 
-    monkeypatch.setattr(PageStore, "put", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     _, result = build("--quiet")
     assert result.exit_code == 2
-    assert result.output.startswith("error: [Errno")
+    assert result.output.startswith(f"error: [Errno {number}] No room: '{tmp_path / 'out' / 'pages'}")
     assert words in result.output
     assert result.output.endswith("and run the same command again\n")
 
@@ -277,6 +277,14 @@ def test_any_other_error_of_the_system_is_raised(build, monkeypatch):
 
     monkeypatch.setattr(PageStore, "put", broken)
     assert isinstance(build("--quiet")[1].exception, OSError)
+
+
+@pytest.mark.parametrize("address", ["http://", "http://[x", "https://api.openalex.org:99999"])
+def test_an_address_that_is_none_is_not_tried_again(tmp_path, address):
+    slept: list[float] = []
+    with pytest.raises(BadInput, match="cannot be asked"):
+        Works(Connection(PageStore(tmp_path), base_url=address, sleep=slept.append))["W1"]
+    assert slept == []
 
 
 def test_a_file_as_the_folder_is_one_line(build, tmp_path: Path):
