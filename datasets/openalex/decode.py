@@ -16,7 +16,18 @@ from pyarrow.compute import SetLookupOptions, call_function
 from ..errors import BadInput
 from ..paper import FIRST_YEAR, LAST_YEAR
 from .inverted_index import abstract_texts, reference_lists
-from .record import DAMAGE, NOTHING, WORKS_SCHEMA, UnusableWork, checked_node, normalised_doi, short_id, text, work_row
+from .record import (
+    DAMAGE,
+    LONGEST_NOTHING,
+    NOTHING,
+    WORKS_SCHEMA,
+    UnusableWork,
+    checked_node,
+    normalised_doi,
+    short_id,
+    text,
+    work_row,
+)
 
 _NULL = msgspec.Raw(b"null")
 NESTED = frozenset({"primary_location", "primary_topic", "authorships", "referenced_works", "abstract_inverted_index"})
@@ -144,12 +155,13 @@ def _batch(works: list[_Work], dropped: Counter[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=WORKS_SCHEMA)
 
 
-def known_abstracts(indexes: Sequence[Any]) -> pa.Array:
+def known_abstracts(indexes: Any) -> pa.Array:
     """`abstract_texts`, with "" where `record.text` finds no text, as in "null"."""
     texts = abstract_texts(indexes)
-    lower = call_function("utf8_lower", [texts])
+    is_short = call_function("less_equal", [call_function("binary_length", [texts]), pa.scalar(LONGEST_NOTHING)])
+    lower = call_function("utf8_lower", [call_function("if_else", [is_short, texts, pa.scalar("")])])
     nothing = call_function("is_in", [lower], SetLookupOptions(pa.array(sorted(NOTHING))))
-    return call_function("if_else", [nothing, pa.scalar(""), texts])
+    return call_function("if_else", [nothing, pa.scalar(""), texts]) if nothing.true_count else texts
 
 
 def _plain_nodes(works: list[_Work]) -> tuple[pa.Array, np.ndarray] | None:

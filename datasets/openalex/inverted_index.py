@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import orjson
@@ -25,12 +26,12 @@ QUOTE, BACKSLASH, SLASH, COMMA, COLON, N_OF_NULL = (ord(character) for character
 OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = (ord(character) for character in "[]{}")
 
 
-def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
+def abstract_texts(indexes: Sequence[bytes] | pa.Array) -> pa.Array:
     """Texts of `abstract_inverted_index` values.
 
     Parameters
     ----------
-    indexes : sequence of bytes-like
+    indexes : sequence of bytes-like, or string array without nulls
         JSON of each value: an object from word to positions, or ``null``. What is not JSON counts as no abstract.
         2 GiB or more, more than one Arrow column of texts holds, raise `ValueError`.
 
@@ -44,7 +45,7 @@ def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
     >>> abstract_texts([b'{"of": [1], "theory": [0], "all": [2]}', b"null"]).to_pylist()
     ['theory of all', '']
     """
-    raw, starts, ends = _joined(indexes)
+    raw, starts, ends = joined(indexes)
     head, tail, following = (np.full(MAX_POSITION, -1, np.int32) for _ in range(3))
     spans = np.empty((2, MAX_POSITION), np.int64)
     out = np.empty(raw.size, np.uint8)
@@ -62,7 +63,7 @@ def abstract_texts(indexes: Sequence[bytes]) -> pa.Array:
     texts = column.to_pylist() if not odd.all() else [""] * len(indexes)
     for row in np.flatnonzero(odd).tolist():
         with suppress(orjson.JSONDecodeError):
-            texts[row] = abstract_from_inverted_index(orjson.loads(bytes(indexes[row])))
+            texts[row] = abstract_from_inverted_index(orjson.loads(raw[starts[row] : ends[row]].tobytes()))
     return pa.array(texts, pa.string())
 
 
@@ -85,7 +86,7 @@ def reference_lists(lists: Sequence[bytes]) -> pa.Array:
     >>> reference_lists([b'["https://openalex.org/W7", "W12"]', b"null"]).to_pylist()
     [[7, 12], []]
     """
-    raw, starts, ends = _joined(lists)
+    raw, starts, ends = joined(lists)
     numbers = np.empty(raw.size // 4 + 1, np.int64)
     offsets = np.zeros(len(lists) + 1, np.int32)
     if not _numbers(raw, starts, ends, numbers, offsets[1:]):
@@ -93,8 +94,14 @@ def reference_lists(lists: Sequence[bytes]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(numbers[: offsets[-1]]))
 
 
-def _joined(values: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def joined(values: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All values in one array of bytes, with room to look ahead at its end, and where each starts and ends."""
+    if isinstance(values, pa.Array):
+        _, offsets, data = values.buffers()
+        places = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+        content = np.frombuffer(data or b"", np.uint8)[places[0] : places[-1]]
+        places -= places[0]
+        return np.concatenate([content, np.frombuffer(_GUARD, np.uint8)]), places[:-1], places[1:]
     lengths = np.fromiter(map(len, map(memoryview, values)), np.int64, len(values))
     ends = np.cumsum(lengths)
     if lengths.sum() > np.iinfo(np.int32).max - len(_GUARD):
@@ -120,7 +127,7 @@ def _hex4(raw, i):
 
 
 @kernel
-def _is_space(raw, i):
+def is_space(raw, i):
     """Whether a UTF-8 sequence at `i` is one that `str.split` takes for a space (or for a line break)."""
     c, d, e = raw[i], raw[i + 1], raw[i + 2]
     if c == 0xC2:
@@ -170,7 +177,7 @@ def _unescape(raw, begin, end, out, w):
             w += 1
             out[w] = 0x80 | ((code >> 6 * k) & 63)
         w += 1
-        if following < 3 and _is_space(out, start):
+        if following < 3 and is_space(out, start):
             return -1
     return w
 
@@ -199,7 +206,7 @@ def _end_of_word(raw, i):
             if c == BACKSLASH:
                 escaped = True
                 i += 1
-        elif 0xC2 <= c <= 0xE3 and _is_space(raw, i):
+        elif 0xC2 <= c <= 0xE3 and is_space(raw, i):
             return 0
         i += 1
 
@@ -265,7 +272,9 @@ def _lay_out(raw, starts, ends, head, tail, following, word_begins, word_ends, o
     for record in range(starts.size):
         begin = w
         usual = True
-        if raw[starts[record]] == OPEN_OBJECT:
+        if starts[record] == ends[record]:
+            pass
+        elif raw[starts[record]] == OPEN_OBJECT:
             usual, top, size = _place_words(
                 raw, starts[record], ends[record], head, tail, following, word_begins, word_ends
             )

@@ -37,6 +37,8 @@ WORKS_SCHEMA = pa.schema(
 NOTHING = frozenset({"null", "none", "nan", "n/a", "<na>", "nat", "undefined", "{}", "[]"})
 """Texts, in lower case, that exports write where there is no value: as a whole title or abstract they are none."""
 
+LONGEST_NOTHING = max(map(len, NOTHING))
+
 DAMAGE = frozenset({"damaged_file", "not_json", "not_an_object", "no_id"})
 """Reasons that speak of a damaged source. They stop a build unless the user asks to skip them; other reasons are rules
 that real data is expected to meet, and are counted."""
@@ -176,7 +178,7 @@ def text(value: Any) -> str:
     ('On nulls', '', '', '')
     """
     plain = " ".join(value.split()) if isinstance(value, str) else ""
-    return "" if len(plain) <= 9 and plain.lower() in NOTHING else plain
+    return "" if len(plain) <= LONGEST_NOTHING and plain.lower() in NOTHING else plain
 
 
 def count(value: Any) -> int:

@@ -11,22 +11,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import BadInput
 from ..progress import reading_bar
-from .decode import NESTED, BadRecord, decode_block, decode_rows
+from .decode import BadRecord, decode_block
 from .fast_gzip import DAMAGED_ARCHIVE, gzip_blocks
 from .merged_ids import retired_ids
+from .parquet_works import parquet_batches
 from .record import WORKS_SCHEMA
 from .works_table import WorksTable
 
 BLOCK_BYTES = 1 << 20
 NAMES = ("*.gz", "*.jsonl", "*.json", "*.parquet")
-PARQUET_COLUMNS = (
-    "id", "doi", "title", "display_name", "publication_year", "publication_date", "updated_date", "language", "type",
-    "is_retracted", "is_paratext", "is_xpac", "cited_by_count", *NESTED,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ def read_part(
         dropped["damaged_file"] += 1
         return
     before, rows, done = dropped.total(), 0, 0
-    batches = _parquet_batches if part.path.suffix == ".parquet" else _json_batches
+    batches = parquet_batches if part.path.suffix == ".parquet" else _json_batches
     for batch, position in batches(part.path, dropped, skip_bad):
         rows += len(batch)
         advance(position - done, len(batch))
@@ -233,32 +229,6 @@ def _lines_before(path: Path, position: int) -> int:
 
 def _blocks(path: Path, stream: BinaryIO) -> Iterator[bytes]:
     return gzip_blocks(stream, BLOCK_BYTES) if path.suffix == ".gz" else iter(lambda: stream.read(BLOCK_BYTES), b"")
-
-
-def _parquet_batches(path: Path, dropped: Counter[str], skip_bad: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches, with the share of the file's bytes that the rows so far make up. Damage is counted or raised."""
-    size, done = path.stat().st_size, 0
-    try:
-        # Pages carry checksums where the writer computed them.
-        source = pq.ParquetFile(path, page_checksum_verification=True)
-        total = max(1, source.metadata.num_rows)
-        names = [name for name in PARQUET_COLUMNS if name in source.schema_arrow.names]
-        for group in range(source.num_row_groups):
-            for batch in source.iter_batches(batch_size=4096, row_groups=[group], columns=names):
-                try:
-                    works = decode_rows(batch.to_pylist(), dropped, skip_bad=skip_bad)
-                except BadRecord as error:
-                    row = done + error.index + 1
-                    raise BadInput(f"{error} ({path} row {row}); fix it or pass --skip-bad") from error
-                done += len(batch)
-                yield works, size * done // total
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if not skip_bad:
-            raise BadInput(
-                f"{path} cannot be read as parquet after row {done:,} ({error}); fetch it again, or pass --skip-bad "
-                "to keep the rows before the damage"
-            ) from error
-        dropped["damaged_file"] += 1
 
 
 def _manifest(folder: Path) -> dict[str, tuple[int | None, int | None]]:
