@@ -6,6 +6,9 @@
 ``python benchmarks/ingestion.py memory DIR`` converts the first part of a snapshot, and it many times over, each in
 a process of its own: peak memory.
 
+``python benchmarks/ingestion.py formats WORKS`` writes made-up works of OpenAlex's size in both formats of a snapshot
+and converts each in turn, in one process: works a CPU second, medians and their ratio.
+
 ``python benchmarks/ingestion.py sciscinet ROWS`` writes a made-up SciSciNet file and builds a dataset from it.
 """
 
@@ -48,6 +51,34 @@ def speed(folder: Path, rounds: int = 7) -> None:
         print(f"{name:20} {statistics.median(found):.3f} s CPU (median of {rounds}, {min(found):.3f}-{max(found):.3f})")
     ratios = [ours / theirs for theirs, ours in zip(*seconds.values(), strict=True)]
     print(f"{'ratio':20} {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+
+
+def formats(works: int, rounds: int = 7, part: int = 10_000) -> None:
+    """Works a CPU second out of JSON lines and out of parquet, shards written."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "datasets"))
+    from openalex_file import made_up_works, write_snapshot
+
+    from scisci_gym.datasets.openalex.shards import convert
+    from scisci_gym.datasets.openalex.snapshot import parts_of
+
+    rates: dict[str, list[float]] = {"jsonl": [], "parquet": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        sizes = [min(part, works - first) for first in range(0, works, part)]
+        write_snapshot(root, (made_up_works(1 + at * part, size) for at, size in enumerate(sizes)))
+        for at in range(rounds + 1):
+            for name, found in rates.items():
+                parts = parts_of(root / "data" / name)
+                begin = time.process_time()
+                convert(parts, root / name / str(at), workers=1, progress=False)
+                # The first round compiles, or loads, the kernels.
+                found += [works / (time.process_time() - begin)] if at else []
+        for name, found in rates.items():
+            size = sum(path.stat().st_size for path in (root / "data" / name).rglob("part_*"))
+            spread = f"median of {rounds}, {min(found):,.0f}-{max(found):,.0f}"
+            print(f"{name:8} {size / 1e6:6.1f} MB  {statistics.median(found):8,.0f} works a CPU second ({spread})")
+    ratios = [columns / lines for lines, columns in zip(*rates.values(), strict=True)]
+    print(f"{'ratio':8} {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
 
 
 def memory(folder: Path) -> None:
@@ -106,6 +137,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["speed", folder]:
             speed(Path(folder))
+        case ["formats", works]:
+            formats(int(works))
         case ["memory", folder]:
             memory(Path(folder))
         case ["sciscinet", rows]:

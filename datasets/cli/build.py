@@ -19,6 +19,7 @@ from ..openalex.snapshot import current_works, parts_of, read_works
 from ..openalex.works_table import WorksTable
 from ..own_corpus import read_corpus
 from ..sciscinet.build import build_sciscinet
+from ..sciscinet.tables import Tables
 from ..synthetic.bayes import ceiling_of_folder
 from ..synthetic.corpus import SyntheticCorpus, write_synthetic_works
 from .build_command import Scheme, build_command
@@ -111,18 +112,41 @@ def table(
 @app.command()
 @build_command()
 def sciscinet(
-    file: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Papers of SciSciNet with their scores.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.parquet|DIR",
+            help="Papers of SciSciNet with their scores, or the folder with the tables of SciSciNet-v2.",
+        ),
+    ],
     out: Path,
     options: BuildOptions,
     quiet: bool,
+    texts: Annotated[
+        Path | None, typer.Option(help="Parquet with paperid, title and abstract_inverted_index, if they are apart.")
+    ] = None,
     fields: Annotated[
-        Path | None, typer.Option(help="Parquet link table with paperid, fieldid, display_name and level.")
+        Path | None,
+        typer.Option(help="Parquet link table with paperid and either display_name and level, or fieldid."),
+    ] = None,
+    field_names: Annotated[
+        Path | None, typer.Option(help="Parquet table of the fields with fieldid, display_name and level.")
     ] = None,
     field_level: Annotated[int, typer.Option(help="Level of the fields to take from the link table.")] = 0,
 ) -> dict[str, Any]:
-    """Published disruption and atypicality of SciSciNet, from a file of any size. The split is by publication year."""
-    with dataset_folder(out, [path for path in (file, fields) if path is not None]):
-        return build_sciscinet(file, out, options, fields=fields, level=field_level, progress=not quiet)
+    """Published disruption and atypicality of SciSciNet, from tables of any size. The split is by publication year."""
+    tables = Tables.of(file, texts, fields, field_names)
+    with dataset_folder(out, tables.files):
+        return build_sciscinet(
+            file,
+            out,
+            options,
+            texts=texts,
+            fields=fields,
+            field_names=field_names,
+            level=field_level,
+            progress=not quiet,
+        )
 
 
 @app.command()

@@ -56,7 +56,8 @@ def plain_dois(column: pa.Array) -> pa.Array:
     column = _without_nulls(column)
     has_resolver = call_function("starts_with", [column], MatchSubstringOptions(f"{_RESOLVER}10."))
     # Arrow and Python write some letters outside ASCII differently in lower case.
-    usual = call_function("and", [has_resolver, call_function("string_is_ascii", [column])]).to_numpy(False)
+    usual = call_function("and", [has_resolver, call_function("string_is_ascii", [column])])
+    usual = call_function("or", [usual, call_function("equal", [column, pa.scalar("")])]).to_numpy(False)
     bare = call_function("utf8_slice_codeunits", [column], SliceOptions(len(_RESOLVER)))
     lower = call_function("ascii_lower", [bare])
     return _mended(column, lower, _is_odd(column) | ~usual, normalised_doi)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +55,13 @@ def _json(index: Any) -> str | None:
     return None if index is None else json.dumps(index, ensure_ascii=False)
 
 
-def write_snapshot(root: Path, parts: Sequence[Sequence[dict[str, Any]]]) -> Path:
+def write_snapshot(root: Path, parts: Iterable[Sequence[dict[str, Any]]]) -> Path:
     """Write ``data/jsonl/works`` and ``data/parquet/works``, one part for each sequence of works; `root`."""
-    for kind, suffix in (("jsonl", "gz"), ("parquet", "parquet")):
-        folder, files = root / "data" / kind / "works", []
-        for at, works in enumerate(parts):
-            part = folder / f"updated_date=2026-06-{at + 1:02}" / f"part_0000.{suffix}"
+    files: dict[str, list[dict[str, Any]]] = {"jsonl": [], "parquet": []}
+    for at, works in enumerate(parts):
+        for kind, suffix in (("jsonl", "gz"), ("parquet", "parquet")):
+            name = f"updated_date=2026-06-{at + 1:02}/part_0000.{suffix}"
+            part = root / "data" / kind / "works" / name
             part.parent.mkdir(parents=True)
             if kind == "jsonl":
                 lines = b"".join(json.dumps(work, ensure_ascii=False).encode() + b"\n" for work in works)
@@ -68,8 +69,10 @@ def write_snapshot(root: Path, parts: Sequence[Sequence[dict[str, Any]]]) -> Pat
             else:
                 pq.write_table(published_table(works), part, compression="snappy")
             meta = {"content_length": part.stat().st_size, "record_count": len(works)}
-            files.append({"url": f"s3://openalex/data/{kind}/works/{part.parent.name}/{part.name}", "meta": meta})
-        (folder / "manifest.json").write_text(json.dumps({"format": kind, "entity": "works", "files": files}))
+            files[kind].append({"url": f"s3://openalex/data/{kind}/works/{name}", "meta": meta})
+    for kind, listed in files.items():
+        folder = root / "data" / kind / "works"
+        (folder / "manifest.json").write_text(json.dumps({"format": kind, "entity": "works", "files": listed}))
         (folder / "deleted_ids.csv.gz").write_bytes(gzip.compress(b"work_id,deleted_date\nW9,2026-08-14\n", mtime=0))
     return root
 
