@@ -1,13 +1,16 @@
 """Build a citation graph from parquet files that need not fit in memory: in passes, straight to memory-mapped files."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.dataset as arrow
 
 from ..atomic_files import scratch_folder
+from ..errors import BadInput
 from ..positions import positions_of
 from ..progress import step_bars
 from .checks import checked_years, require_columns
@@ -56,7 +59,7 @@ def build_graph(
     Raises
     ------
     ValueError
-        A column or a year missing, an id twice, no papers.
+        A column or a year missing, an id twice, no papers, ids of papers and of citations of two types, a damaged file.
 
     Examples
     --------
@@ -75,7 +78,8 @@ def build_graph(
         np.save(files.path("years"), years)
         np.save(files.path("node_ids"), names)
         with step_bars(progress, transient=False) as advance:
-            counts, (edges, unknown, self_citations) = _write_ends(source, columns[2:], names, ends, advance)
+            read = _batches(citations, source, columns[2:])
+            counts, (edges, unknown, self_citations) = _write_ends(read, source.count_rows(), names, ends, advance)
             _save(files.path("ref_indices"), ends, _references(ends, counts, memory, advance))
             np.save(files.path("ref_indptr"), pointers(counts))
             for name in ("citing", "cited"):
@@ -89,7 +93,9 @@ def build_graph(
 
 
 def _papers(paths: Any, id_column: str, year_column: str) -> tuple[np.ndarray, np.ndarray]:
-    table = _dataset(paths, (id_column, year_column)).to_table(columns=[id_column, year_column])
+    source = _dataset(paths, (id_column, year_column))
+    with _named_damage(paths):
+        table = source.to_table(columns=[id_column, year_column])
     if table.num_rows == 0:
         raise ValueError(f"no papers in {paths}; a graph needs at least one")
     for column in (id_column, year_column):
@@ -114,21 +120,44 @@ def _dataset(paths: Any, columns: Sequence[str]) -> arrow.Dataset:
     return dataset
 
 
+@contextmanager
+def _named_damage(paths: Any) -> Iterator[None]:
+    """Say which files they were whose reading failed."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise BadInput(f"{paths} cannot be read as parquet ({error}); write or fetch it again") from error
+
+
+def _batches(paths: Any, source: arrow.Dataset, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    batches = source.to_batches(columns=list(columns), batch_size=BATCH)
+    while True:
+        with _named_damage(paths):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
 def _names(column: Any) -> np.ndarray:
     names = column.to_numpy(zero_copy_only=False)
     return names.astype(str) if names.dtype == object else names
 
 
 def _write_ends(
-    source: arrow.Dataset, columns: Sequence[str], names: np.ndarray, folder: Path, advance: Advance
+    batches: Iterator[pa.RecordBatch], total: int, names: np.ndarray, folder: Path, advance: Advance
 ) -> tuple[np.ndarray, tuple[int, int, int]]:
     """Translate ids to positions, on disk; count references and (edges, unknown, self-citations)."""
     order = np.argsort(names, kind="stable").astype(np.int32)
     counts, tally = np.zeros(names.size, np.int64), np.zeros(2, np.int64)
-    total, edges = source.count_rows(), 0
+    edges = 0
     with (folder / "citing").open("wb") as citing_file, (folder / "cited").open("wb") as cited_file:
-        for batch in source.to_batches(columns=list(columns), batch_size=BATCH):
-            ids = (_names(batch.column(name)) for name in columns)
+        for batch in batches:
+            ids = [_names(column) for column in batch.columns]
+            for name, end in zip(batch.schema.names, ids, strict=True):
+                if end.size and (end.dtype.kind == "U") != (names.dtype.kind == "U"):
+                    kinds = batch.schema.field(name).type, "texts" if names.dtype.kind == "U" else "numbers"
+                    raise BadInput(f"column {name!r} has the type {kinds[0]}, but the ids of papers are {kinds[1]}")
             citing, cited = (positions_of(end, names, order).astype(np.int32) for end in ids)
             count_rows(citing, cited, 0, names.size, counts, tally)
             citing.tofile(citing_file)

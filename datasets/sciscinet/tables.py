@@ -64,7 +64,10 @@ _KINDS: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
     "paper": (_is_number, "ids of works, such as W2100837269, or their numbers"),
     "number": (_is_number, "numbers"),
     "flag": (lambda kind: pa.types.is_boolean(kind) or pa.types.is_integer(kind), "true or false"),
-    "day": (lambda kind: pa.types.is_temporal(kind) or _is_text(kind), "dates, or texts such as 1999-12-31"),
+    "day": (
+        lambda kind: pa.types.is_date(kind) or pa.types.is_timestamp(kind) or _is_text(kind),
+        "dates, or texts such as 1999-12-31",
+    ),
     "text": (_is_text, "texts"),
     "key": (lambda kind: _is_text(kind) or pa.types.is_integer(kind), "ids of fields"),
     "abstract": (lambda kind: _is_text(kind) or pa.types.is_map(kind) or pa.types.is_struct(kind), "inverted indexes"),
@@ -75,7 +78,9 @@ COLUMNS = {
     **dict.fromkeys(("doi", "title", "language", "doctype", "display_name"), "text"),
     **dict.fromkeys(("year", "reference_count", "citation_count", "team_size", "level", "score_openalex"), "number"),
     **dict.fromkeys(("disruption", "Atyp_10pct_Z", "Atyp_Median_Z"), "number"),
-    "is_retracted": "flag", "date": "day", "abstract_inverted_index": "abstract",
+    "is_retracted": "flag",
+    "date": "day",
+    "abstract_inverted_index": "abstract",
 }
 """What the columns that are read hold. Those of citations in a window (``C5``) are numbers too."""
 

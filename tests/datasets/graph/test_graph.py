@@ -115,11 +115,28 @@ def write(folder, papers, citations):
             {"citing": [1], "cited": [1]},
             "no papers",
         ),
+        (
+            {"id": [1, 2], "year": [1990, 1991]},
+            {"citing": [2], "cited": ["1"]},
+            "'cited' has the type string, but the ids of papers are numbers",
+        ),
     ],
 )
 def test_bad_parquet_is_named(tmp_path, papers, citations, message):
     with pytest.raises(ValueError, match=message):
         build_graph(*write(tmp_path, papers, citations))
+
+
+@pytest.mark.parametrize("damaged", ["papers", "citations"])
+def test_a_damaged_page_is_named(tmp_path, damaged):
+    ids = np.random.default_rng(0).permutation(20_000)
+    files = write(tmp_path, {"id": ids, "year": ids % 100 + 1900}, {"citing": ids, "cited": ids[::-1]})
+    path = tmp_path / f"{damaged}.parquet"
+    content = bytearray(path.read_bytes())
+    content[2000:2600] = b"\xff" * 600
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{damaged}.parquet cannot be read as parquet .*; write or fetch it again"):
+        build_graph(*files)
 
 
 def test_progress_bar_shows_every_pass(tmp_path, capsys):
