@@ -256,7 +256,7 @@ def reliability_svg(title: str, result: Calibration) -> str:
         for part in filled:
             axes.plot([part.forecast] * 2, [part.observed_low, part.observed_high], color=LINES[0], linewidth=1)
             size = 3 + 6 * (part.n / most) ** 0.5
-            axes.plot(part.forecast, part.observed, "o", color=LINES[0], markersize=size)
+            axes.plot(part.forecast, part.observed, "o", color=LINES[0], markersize=size, clip_on=False)
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         axes.set_xlabel("predicted probability", fontsize=9, color=INK)
         axes.set_ylabel("observed frequency", fontsize=9, color=INK)

@@ -26,7 +26,7 @@ def experiment_text(run: RunSummary) -> str:
     error = f" It ended with `{_code(record['error'])}`." if record.get("error") else ""
     alarms = [f"- {alarm.level}: {alarm.name} (step {alarm.step}): {alarm.message}" for alarm in state.alarms]
     alarms += [
-        f"- no longer on: {alarm.name} (steps {first} to {last}): {alarm.message}"
+        f"- no longer on: {alarm.name} ({_steps(first, last)}): {alarm.message}"
         for alarm, first, last in run.past_alarms
     ]
     sections = {
@@ -49,6 +49,10 @@ def experiment_text(run: RunSummary) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _steps(first: int, last: int) -> str:
+    return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
 def _configuration(record: Mapping[str, Any]) -> list[str]:
