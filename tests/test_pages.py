@@ -67,6 +67,19 @@ def test_an_episode_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     assert printed.splitlines()[-2:] == ["1.5 1.0 0.3 0.2", "1.2"]
 
 
+def test_an_own_renderer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    from tinker_cookbook.renderers import unregister_renderer
+
+    from scisci_gym.engine.tiny.chat_tokenizer import train_tokenizer
+
+    train_tokenizer(["a river"], 300).save_pretrained(str(tmp_path / "runs" / "model"))
+    monkeypatch.chdir(tmp_path)
+    names = run("docs/tutorials/own-renderer.md", slice(None), tmp_path, __name__="own_renderer")
+    unregister_renderer("me/plain")
+    assert capsys.readouterr().out == "1.2\n"
+    assert names["config"].renderer() == "me/plain"
+
+
 def test_the_scientometricians_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "docs/tutorials/scientometrician.md"
     monkeypatch.chdir(tmp_path)
