@@ -56,7 +56,7 @@ def examples_of(
 
     train = part("train")
     if not train:
-        raise ValueError(f"no paper of {dataset} (train) has a label {env_id} grades")
+        raise ValueError(f"no paper of {dataset} (train) has the label that {env_id} grades against")
     benchmark = SciSciBenchmark(env_id, env_id, dataset, split, options)
     benchmark.episodes(1)
     return Examples(train, part("validation"), lambda: benchmark.episodes(max_examples))

@@ -1,4 +1,4 @@
-"""How many bytes a pass or a cache takes, reckoned before it is made.
+"""How many bytes a pass or a cache takes, estimated before it is made.
 
 A system that has promised more memory than it has ends the whole process when the memory is used: what cannot fit is
 refused before.

@@ -98,7 +98,8 @@ class SciSciBenchmark(BenchmarkBuilder):
         examples = env_class.benchmark_examples(load_papers(folder, self.split))
         if not examples:
             raise ValueError(
-                f"benchmark {self.name}: no paper of {folder} ({self.split}) has a label {self.env_id} grades"
+                f"benchmark {self.name}: no paper of {folder} ({self.split}) has the label that {self.env_id} grades "
+                "against"
             )
         if max_examples is not None and max_examples < len(examples):
             # Evenly spread over time, not the oldest ones; and whole questions, such as both orders of a pair.

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -44,6 +45,8 @@ FONTS: dict[Any, Any] = {"svg.fonttype": "none", "font.family": "sans-serif"}
 DRAWABLE = 1e300
 # Inches of a picture with names beside it, whose letters can be read on a screen of 400 pixels.
 NARROW = 3.8
+# Letters of a title that fit above an inch of a picture.
+LETTERS = 11
 # What is smaller than this throughout, such as a divergence of equal policies, is rounding and drawn as zero.
 ROUNDING = 1e-6
 
@@ -167,7 +170,7 @@ def figure_svg(
         figure, axes = plt.subplots(figsize=size)
         try:
             draw(axes)
-            axes.set_title(_plain(title), loc="left", fontsize=10, color=INK)
+            axes.set_title(_plain(fill(title, int(LETTERS * size[0]))), loc="left", fontsize=10, color=INK)
             axes.tick_params(labelsize=8, colors=INK)
             for side, spine in axes.spines.items():
                 spine.set_visible(side in ("left", "bottom"))
@@ -278,9 +281,8 @@ def scores_svg(
             name, value = best
             axes.set_ylim(bottom=-0.4)
             axes.axvline(value, color=MUTED, **DASHED)
-            axes.annotate(
-                f"{_plain(name)} {value:.3f} ", (value, 0.1), ha="right", va="center", color=MUTED, fontsize=8
-            )
+            place: dict[str, Any] = {"xytext": (-4, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
+            axes.annotate(f"{_plain(name)} {value:.3f}", (value, 0.1), **place, color=MUTED, fontsize=8)
 
     said = [f"{name} {score.value:.3f}" for name, score, _ in rows]
     said += [f"{best[0]} {best[1]:.3f}"] if best is not None else []

@@ -85,7 +85,7 @@ def sweep(
         base = base_options(like, str(recipe), console.print)
         for needed in ("dataset", "model_name"):
             if needed not in options and needed not in base:
-                raise ValueError(f"a sweep needs {needed}=..., or an earlier run to go by: --like RUN")
+                raise ValueError(f"a sweep needs {needed}=..., or an earlier run whose options hold: --like RUN")
         if engine is not None:
             base["engine"] = engine
         planned = Sweep(str(recipe), options, out, base)
@@ -176,7 +176,7 @@ def check(
         bool, typer.Option("--learnable", help="Train on a synthetic corpus as well, and write a certificate.")
     ] = False,
     seeds: Annotated[
-        str, typer.Option(help="With --learnable: from each follow the seeds of corpus, model and RL.")
+        str, typer.Option(help="With --learnable: whole numbers; the seeds of corpus, model and RL follow from each.")
     ] = "301,302",
     papers: Annotated[
         int | None,

@@ -115,9 +115,7 @@ def init_model(
         Path | None,
         typer.Option(help="Works that the dataset was built from; they have more unlabelled text than its papers."),
     ] = None,
-    env: Annotated[str, typer.Option(help="Environment whose answers the model shall be able to give.")] = (
-        "disruption-v0"
-    ),
+    env: Annotated[str, typer.Option(help="Environment whose answers the model learns to give.")] = ("disruption-v0"),
     prompt: Annotated[
         str, typer.Option(help="Prompt of the environment that the model is pre-trained on: short or full.")
     ] = "short",
@@ -167,7 +165,7 @@ def init_model(
         if report.answer_gaps[-1] > MAX_ANSWER_GAP:
             typer.echo(
                 f"the model does not give all answers of {env} the same chance (gap {report.answer_gaps[-1]:.2f} nats, "
-                f"limit {MAX_ANSWER_GAP}): RL will see little of some; give more --steps",
+                f"limit {MAX_ANSWER_GAP}): RL will seldom sample some of them; give more --steps",
                 err=True,
             )
         if not report.reached:

@@ -181,7 +181,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
         verdict(result) + result.notes,
         sections,
         picture=scores_svg(
-            f"Macro-F1 on {result.after_rl.greedy.n:,} test papers (lines: 95 % intervals)",
+            f"Macro-F1 on {result.after_rl.greedy.n:,} test papers (lines:\u00a095\u00a0%\u00a0intervals)",
             {name: scores.macro_f1 for name, scores in result.baselines.items()},
             {policy.name: policy.greedy.macro_f1 for policy in result.policies},
             (BEST, ceiling["test"]["macro_f1"]) if ceiling else None,

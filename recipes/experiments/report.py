@@ -138,7 +138,7 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
     return write_experiment_page(
         out / "report.html",
         "scisci-gym study",
-        "What does reinforcement learning buy over supervised learning?",
+        "What does reinforcement learning gain over supervised learning?",
         f"{plan.env} on {plan.dataset}, model {plan.model_name}, seeds {seeds}, {result.papers:,} papers of the "
         f"{plan.split} split. Every arm saw the same frozen splits and prompts; its checkpoint was chosen on "
         "validation papers.",
