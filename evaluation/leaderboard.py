@@ -210,15 +210,11 @@ class Leaderboard:
     extras: dict[str, Any]
 
     @property
-    def has_policies(self) -> bool:
-        """Whether a model took part."""
-        return any(entry.kind != "baseline" for board in self.boards for entry in board.entries)
-
-    @property
     def notes(self) -> list[str]:
         """The notes of all entries, each once."""
-        notes = list(dict.fromkeys(note for board in self.boards for entry in board.entries for note in entry.notes))
-        if not self.has_policies:
+        entries = [entry for board in self.boards for entry in board.entries]
+        notes = list(dict.fromkeys(note for entry in entries for note in entry.notes))
+        if all(entry.kind == "baseline" for entry in entries):
             notes.append("No model took part: baselines only. Name one with --model, or runs with --run.")
         return notes
 

@@ -39,8 +39,9 @@ def sections(env_class: type[SciSciEnv]) -> dict[str, str]:
         merged |= {title: text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}
         own = _ARGUMENT.findall(merged.get("Arguments", ""))
         arguments |= {text.partition(" : ")[0]: text.strip() for text in own}
-    taken = {*inspect.signature(env_class).parameters, *env_class.option_names()}
-    merged["Arguments"] = "\n".join(text for name, text in arguments.items() if taken >= set(name.split(", ")))
+    bases = (base for base in env_class.__mro__ if issubclass(base, SciSciEnv))
+    left_out = {name for base in bases for name in base.option_names()} - set(env_class.option_names())
+    merged["Arguments"] = "\n".join(text for name, text in arguments.items() if name not in left_out)
     return {title: merged[title] for title in SECTIONS if merged.get(title)}
 
 

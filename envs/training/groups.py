@@ -20,6 +20,7 @@ from tinker_cookbook.rl.types import (
     StepResult,
     Trajectory,
 )
+from tinker_cookbook.utils import logtree
 
 from ...datasets.store import load_papers
 from ...rewards.diagnostics import group_diagnostics
@@ -29,7 +30,7 @@ from ..kit.renderers import renderer_of
 from ..registry import spec
 from .order import Order, Shuffled, epoch_order
 from .outcomes import outcome_metrics
-from .transcripts import log_episodes
+from .transcripts import EpisodeLog
 
 
 class SciSciTokenEnv(RenderedInPlace):
@@ -97,9 +98,11 @@ class SciSciGroupBuilder(EnvGroupBuilder):
             of_side = [reward for reward, other in zip(rewards, sides, strict=True) if other == side]
             statistics = group_diagnostics(of_side, *env.reward_range)
             ties[side] = {_of_side(env, name): value for name, value in statistics.items()}
-        log_episodes(renderer_of(self.renderer_name, self.tokenizer_name), trajectory_group, inner, rewards)
+        renderer = renderer_of(self.renderer_name, self.tokenizer_name)
         results: list[tuple[float, Metrics]] = []
         for place, (trajectory, env, reward) in enumerate(zip(trajectory_group, inner, rewards, strict=True)):
+            # Written if the cookbook logs this group (`num_groups_to_log`).
+            logtree.log_formatter(EpisodeLog(renderer, trajectory, env, reward))
             own = {_of_side(env, "reward"): reward} if len(ties) > 1 else {}
             # What an episode lacks because it was cut off.
             have = {name for step in trajectory.transitions for name in step.metrics}

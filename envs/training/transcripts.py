@@ -1,13 +1,11 @@
 """Episodes in the cookbook's logs of a training step: the text exactly as the policy saw it, for people to read."""
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tinker_cookbook.renderers import Renderer
 from tinker_cookbook.rl.types import Trajectory
-from tinker_cookbook.utils import logtree
 
 from ..kit.base import SciSciEnv
 
@@ -65,11 +63,3 @@ class EpisodeLog:
     def get_css(self) -> str:
         """The page needs no style of its own for episodes."""
         return ""
-
-
-def log_episodes(
-    renderer: Renderer, trajectories: Sequence[Trajectory], envs: Sequence[SciSciEnv], rewards: Sequence[float]
-) -> None:
-    """Write the episodes of a group into the cookbook's log, if it logs this group (`num_groups_to_log`)."""
-    for trajectory, env, reward in zip(trajectories, envs, rewards, strict=True):
-        logtree.log_formatter(EpisodeLog(renderer, trajectory, env, reward))

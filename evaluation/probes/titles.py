@@ -173,14 +173,10 @@ class TitleCompletionBenchmark(SciSciBenchmark):
         super().__init__(base.env_id, "scisci_title_completion", base.dataset, base.split)
         self.base = base
 
-    def papers(self, max_examples: int | None = None) -> list[Paper]:
-        """The papers of the benchmark's examples, each once."""
-        papers = {paper.openalex_id: paper for env in self.base.episodes(max_examples) for paper in env.papers}
-        return list(papers.values())
-
     def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
         """One environment for every title that is long enough."""
-        return [TitleCompletionEnv(paper) for paper in self.papers(max_examples) if split_title(paper.title)]
+        papers = {paper.openalex_id: paper for env in self.base.episodes(max_examples) for paper in env.papers}
+        return [TitleCompletionEnv(paper) for paper in papers.values() if split_title(paper.title)]
 
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
         """The cookbook's own means: there are no pairs of orders here."""
