@@ -47,6 +47,12 @@ def test_every_command_exists_with_its_options(page: str) -> None:
             assert given <= set(chz.chz_fields(config)), words
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_can_be_pasted_into_any_shell(page: str) -> None:
+    """zsh takes a comment on its command line for words of the command, and an apostrophe in it for an open quote."""
+    assert [line for block in blocks(page, "bash") for line in block.splitlines() if "#" in line] == []
+
+
 def run(page: str, numbers: slice, folder: Path, **names: Any) -> dict[str, Any]:
     """The names that are there after the page's Python blocks have run in `folder`."""
     for block in blocks(page, "python")[numbers]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ...datasets.atomic_files import write_json_atomically
+from ...datasets.store import load_papers
 from ...evaluation.baselines import simple_baselines
 from ..kit.config import parse_options
 from .assessment import assess_arms
@@ -36,9 +37,10 @@ def tell_what_is_left(plan: StudyPlan, out: Path, console: Console) -> None:
 def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None = None) -> StudyResult:
     """Run a study in `out`, or continue the one in it.
 
-    Raises `BadInput` if `out` holds a study with another plan, and `ValueError` if an arm's options do not fit its
-    recipe; nothing has been started then.
+    Raises `BadInput` if `out` holds a study with another plan, `ValueError` if an arm's options do not fit its recipe,
+    and `FileNotFoundError` if the dataset lacks the split; nothing has been started then.
     """
+    load_papers(plan.dataset, plan.split)
     resumed = is_resumed(out, "plan.json", plan.to_json(), "delete the folder")
     for arm in plan.trained:
         plan.config(out, arm, plan.seeds[0])

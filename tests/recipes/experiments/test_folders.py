@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from scisci_gym.cli import app
 from scisci_gym.datasets.graph import CitationGraph
+from scisci_gym.datasets.store import save_dataset
+from scisci_gym.envs.kit.samples import sample_papers
 
 
 @pytest.fixture
@@ -52,6 +54,16 @@ def test_what_is_not_theirs_is_refused(run, tmp_path, arguments):
     assert "choose another" in run(*arguments)
     assert list(Path("theirs").iterdir()) == [Path("theirs/model.safetensors")]
     assert theirs.read_bytes() == b"weights"
+
+
+def test_a_study_of_a_split_that_is_not_there_starts_nothing(run, tmp_path):
+    papers = sample_papers()
+    save_dataset(tmp_path / "data", {"train": papers, "validation": papers, "test": papers})
+    (tmp_path / "data" / "card.json").write_text("{}")
+    assert "no split 'tset'" in run(
+        "study", "--dataset", "data", "--model", "model", "--out", "study", "--split", "tset"
+    )
+    assert not (tmp_path / "study").exists()
 
 
 def test_a_report_takes_the_place_of_a_report_only(tmp_path):
