@@ -169,6 +169,9 @@ ENGINE_COMMANDS = {
     "get-model": LazyCommand(
         "engine.cli:get_model", "Fetch a language model into a Hugging Face folder, with its licence."
     ),
+    "conform": LazyCommand(
+        "engine.cli:conform", "Check that a server speaks Tinker's protocol as the SDK and the cookbook need it."
+    ),
     "init-model": LazyCommand(
         "recipes.cli.train:init_model",
         "Make a tiny Qwen3-type model with its own tokenizer and pre-train it on a dataset's unlabelled prompts.",

@@ -1,5 +1,7 @@
-"""`scisci-gym engine serve` and `get-model`, which are also `python -m scisci_gym.engine serve` and `get-model`."""
+"""`scisci-gym engine serve`, `get-model` and `conform`, which are also commands of `python -m scisci_gym.engine`."""
 
+import errno
+import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -72,7 +74,9 @@ def serve(
     try:
         run(options)
     except (OSError, ValueError) as error:
-        typer.echo(f"error: {error}", err=True)
+        in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        reason = f"port {port} of {host} is in use; choose another --port, or 0 for a free one" if in_use else error
+        typer.echo(f"error: {reason}", err=True)
         raise typer.Exit(1) from error
 
 
@@ -94,6 +98,33 @@ def get_model(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
     typer.echo(f"{source.origin} ({source.revision}) written to {out}; licence: {source.licence}")
+
+
+@app.command()
+def conform(
+    url: Annotated[str, typer.Argument(help="Address of the server, such as http://127.0.0.1:8765.")],
+    model: Annotated[str | None, Option(help="Base model to use; default: the first that the server lists.")] = None,
+    tolerance: Annotated[float, Option(help="Largest difference of two log-probabilities that pass for equal.")] = 2e-2,
+    timeout: Annotated[float, Option(help="Seconds that a result may take.")] = 300.0,
+    as_json: Annotated[bool, Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Check that a server speaks Tinker's protocol as the SDK and the cookbook need it.
+
+    Routes, losses against values computed by hand, seeded samples and checkpoints, over HTTP. The key is taken from
+    TINKER_API_KEY. The exit status is 1 if a check fails that training needs; what is only missing is reported.
+    """
+    from .conform.client import Client, Nonconformity
+    from .conform.suite import conform as run
+
+    client = Client(url, os.environ.get("TINKER_API_KEY") or "tml-none", model, timeout)
+    try:
+        report = run(client, tolerance)
+    except Nonconformity as error:
+        typer.echo(f"error: {url}: {error}", err=True)
+        raise typer.Exit(1) from error
+    typer.echo(json.dumps(report.to_json(), indent=1) if as_json else "\n".join(report.lines()))
+    if not report.conforms:
+        raise typer.Exit(1)
 
 
 def _name_and_folder(item: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Asking policies the questions of a benchmark; the environment grades every answer."""
 
 import asyncio
+import itertools
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -138,10 +139,14 @@ async def ask(
     answers = []
     for env in benchmark.episodes(max_examples):
         trajectory = stored[env.example_id]
-        messages = [turn.content for turn in trajectory.turns if turn.role == "assistant"]
+        text = ""
+        for asked, said in itertools.pairwise(trajectory.turns):
+            if said.role == "assistant":
+                # Some templates write the beginning of the thinking block themselves.
+                text = ("<think>" if asked.content.rstrip().endswith("<think>") else "") + said.content
         # An episode that was cut off has no metrics: it earned the lowest reward.
         reward = float(trajectory.metrics.get("env_reward", env.reward_range[0]))
-        answers.append(answer_of(env, messages[-1] if messages else "", trajectory.logs, reward))
+        answers.append(answer_of(env, text, trajectory.logs, reward))
     return answers
 
 

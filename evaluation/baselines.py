@@ -16,7 +16,16 @@ from ..envs.kit.episodes import run_sync
 from ..envs.registry import make, spec
 from ..rewards import rank_share
 from .ask import Answer, grade
-from .learners import METADATA, TFIDF, Encoder, Learner, embeddings, predicted_numbers, predicted_probabilities
+from .embeddings import Encoder
+from .learners import (
+    METADATA,
+    TFIDF,
+    Learner,
+    embeddings,
+    local_embeddings,
+    predicted_numbers,
+    predicted_probabilities,
+)
 
 MAJORITY, PRIOR, RANDOM = "majority class", "class prior", "uniform random"
 
@@ -79,7 +88,8 @@ async def baseline_answers(
     - class prior: a label drawn with the shares that labels have in training; where probabilities are asked for, these
       shares. Numbers: the number of a training example drawn at random ("training draw").
     - uniform random: any label, all equally probable. Numbers: any in [-1, 1].
-    - metadata only, TF-IDF, embeddings: learned from the training examples; see `learners`.
+    - metadata only, TF-IDF, embeddings: learned from the training examples; see `learners`. MiniLM and SmolLM2 are
+      among them where their folders are; see `model_folders`.
 
     `name` is one of `baseline_names`; any other raises ValueError. The `encoder` is for embeddings, and the `seed` is
     that of the draws and of the learners.
@@ -146,4 +156,4 @@ def _numbers(
 
 
 def _learners(encoder: Encoder | None) -> list[Learner]:
-    return [METADATA, TFIDF, *([] if encoder is None else [embeddings(encoder)])]
+    return [METADATA, TFIDF, *local_embeddings(), *([] if encoder is None else [embeddings(encoder)])]

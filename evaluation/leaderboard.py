@@ -15,6 +15,7 @@ from ..datasets.atomic_files import write_json_atomically, write_text_atomically
 from ..datasets.store import load_papers
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.episodes import run_sync
+from ..envs.kit.renderers import ends_in_thinking
 from ..envs.registry import spec
 from .ask import Answer
 from .baselines import baseline_answers, baseline_names, examples_of
@@ -136,6 +137,9 @@ def entry(
     env_class = spec(env_id)
     greedy = outcome(answers, env_class, prior, seed)
     at_one = outcome(sampled, env_class, prior, seed) if sampled else None
+    if thinking := sum(not answer.predicted and ends_in_thinking(answer.text) for answer in answers):
+        cut = f"{name} was still thinking when {thinking:,} of its {len(answers):,} answers to {env_id} were cut off"
+        notes = [*notes, f"{cut}: they count as wrong; raise --max-tokens."]
     return Entry(name, kind, greedy, answers, source or {}, at_one, tuple(notes))
 
 

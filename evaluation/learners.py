@@ -18,18 +18,17 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score, mean_absolute_error
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 
 from ..datasets.paper import Paper
 from ..envs.kit.base import SciSciEnv
+from .embeddings import Encoder, folder_encoder, model_folders, remembering
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Inverse regularisation strengths of the linear models, to choose from."""
 RATES, ROUNDS = (0.03, 0.1), 100
 """Learning rates of the boosted trees to choose from, and the number of trees."""
 
-Encoder = Callable[[Sequence[str]], np.ndarray]
-"""Texts (N,) -> float array (N, D)."""
 Papers = tuple[Paper, ...]
 Labels = tuple[str, ...]
 
@@ -114,6 +113,27 @@ METADATA = Learner(
 TFIDF = Learner("TF-IDF + logistic", "TF-IDF + ridge", tfidf_features, _logistic, _ridge)
 
 
+EMBEDDING_STRENGTHS = (1e-4, 1e-3, 1e-2, 0.1, 1.0)
+"""Inverse regularisation strengths on top of embeddings: hundreds of features that are all scaled alike."""
+
+
+def local_embeddings() -> list[Learner]:
+    """A linear head on the embeddings of each model that is on this machine; see `model_folders`."""
+    return [_linear_head(name, folder) for name, folder in model_folders().items()]
+
+
+@lru_cache(maxsize=4)
+def _linear_head(name: str, folder: Path) -> Learner:
+    features = partial(make_pipeline, _for_each(text_of), FunctionTransformer(folder_encoder(folder)), StandardScaler())
+    return Learner(
+        f"{name} + logistic",
+        f"{name} + ridge",
+        features,
+        lambda _: [LogisticRegression(C=strength, max_iter=2000) for strength in EMBEDDING_STRENGTHS],
+        lambda _: [Ridge(alpha=1 / strength) for strength in EMBEDDING_STRENGTHS],
+    )
+
+
 @lru_cache(maxsize=4)
 def embeddings(encoder: Encoder) -> Learner:
     """Sentence embeddings of title and abstract with gradient boosting."""
@@ -148,19 +168,6 @@ def sentence_encoder(model: str) -> Encoder:
             f"cannot load the sentence-transformers model {model!r}: {error}; without a network give its folder"
         ) from error
     return remembering(lambda texts: loaded.encode(list(texts), show_progress_bar=False, convert_to_numpy=True))
-
-
-def remembering(encode: Encoder) -> Encoder:
-    """`encode`, called for every text only once: many environments are about the same papers."""
-    vectors: dict[str, np.ndarray] = {}
-
-    def encoder(texts: Sequence[str]) -> np.ndarray:
-        new = list(dict.fromkeys(text for text in texts if text not in vectors))
-        if new:
-            vectors.update(zip(new, np.asarray(encode(new), dtype=float), strict=True))
-        return np.stack([vectors[text] for text in texts])
-
-    return encoder
 
 
 def label_probabilities_of(

@@ -1,5 +1,6 @@
 """Find a base model by the name that a client uses, load it, and choose where and how it computes."""
 
+import json
 import logging
 import math
 import os
@@ -7,17 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 
 from ..errors import RequestError
 from ..options import Quantization, is_hub_name
 from .compat import multiplies_bfloat16
+from .memory import free_bytes
 from .model import SMALL, BaseModel, UnsupportedArchitecture
 from .self_check import decoding_fault
 
 logger = logging.getLogger(__name__)
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+MAX_HEADER = 100_000_000
+"""Bytes of a safetensors file's header; the format allows no more."""
 HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 """What is fetched from the hub: no pickled weights, no code."""
 
@@ -45,17 +48,29 @@ def dtype_named(name: str | None) -> torch.dtype | None:
 
 def suited_dtype(folder: Path, device: torch.device) -> torch.dtype:
     """bfloat16 for a model that is not small, on a CPU that multiplies it in hardware; as `choose_device` otherwise."""
-    if device.type == "cpu" and _parameters(folder) >= SMALL and multiplies_bfloat16():
+    if device.type == "cpu" and parameters_in(folder) >= SMALL and multiplies_bfloat16():
         return torch.bfloat16
     return choose_device(str(device))[1]
 
 
-def _parameters(folder: Path) -> int:
-    """Numbers in the safetensors files of a folder; only their headers are read."""
+def parameters_in(folder: Path) -> int:
+    """Numbers in the safetensors files of a folder; only their headers are read, also of files larger than the memory.
+
+    Raises
+    ------
+    RequestError
+        If a file has no such header.
+    """
     count = 0
     for file in folder.glob("*.safetensors"):
-        with safe_open(file, "pt") as tensors:
-            count += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+        with file.open("rb") as content:
+            length = int.from_bytes(content.read(8), "little")
+            header = content.read(length) if length <= MAX_HEADER else b""
+        try:
+            tensors = json.loads(header)
+        except ValueError as error:
+            raise RequestError(f"{file} is no safetensors file, or damaged; fetch the model again") from error
+        count += sum(math.prod(tensor["shape"]) for name, tensor in tensors.items() if name != "__metadata__")
     return count
 
 
@@ -114,7 +129,19 @@ def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, d
 def load_model(
     name: str, folder: Path, device: torch.device, dtype: torch.dtype, quantize: Quantization = "none"
 ) -> BaseModel:
-    """Load a model. One whose decoding fails the self-check (see `decoding_fault`) is served plainly."""
+    """Load a model. One whose decoding fails the self-check (see `decoding_fault`) is served plainly.
+
+    Raises
+    ------
+    RequestError
+        If the folder holds no causal language model, or its weights need more memory than is free.
+    """
+    needed, free = parameters_in(folder) * dtype.itemsize, free_bytes(device)
+    if quantize == "none" and free is not None and needed > free:
+        raise RequestError(
+            f"base model {name!r} needs {needed:,} bytes of memory for its weights as {dtype}, and {free:,} are free "
+            f"on {device}; take a smaller model, or a smaller number format (dtype)"
+        )
     try:
         base = BaseModel(name, folder, device, dtype, quantize)
         reason = decoding_fault(base)

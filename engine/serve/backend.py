@@ -96,6 +96,17 @@ class Backend:
             self._samplers[id(base)] = Sampler(base, *sampling_shape(base))
         return self._bases[key]
 
+    def resolved_options(self) -> dict[str, Any]:
+        """How the engine computes: device, kind of adapter and quantisation, and for every model that was loaded its
+        number format and its threads, by its name and by its folder."""
+        models = {}
+        for folder, base in list(self._bases.items()):
+            threads = base.threads or choose_threads(self.options.threads)
+            about = {"dtype": str(base.dtype).removeprefix("torch."), "threads": threads}
+            models |= {base.name: about, str(folder): about}
+        options = {"adapter": self.options.adapter, "quantize": self.options.quantize}
+        return {"device": str(self._device), **options, "models": models}
+
     def base_of(self, path: CheckpointPath) -> BaseModel:
         """The base model that a checkpoint was trained on.
 

@@ -31,9 +31,9 @@ class CheckpointRoutes:
         return web.json_response(await self.promises.done(run))
 
     async def capabilities(self, _request: web.Request) -> web.Response:
-        """The base models that have a name."""
+        """The base models that have a name, and what only this engine says: how it computes."""
         models = [{"model_name": name, "trainable": True, "sampleable": True} for name in self.backend.options.models]
-        return web.json_response({"supported_models": models})
+        return web.json_response({"supported_models": models, "engine": self.backend.resolved_options()})
 
     async def weights_info(self, request: web.Request) -> web.Response:
         """The base model and the adapter of a checkpoint."""

@@ -18,7 +18,7 @@ from ..options import EngineOptions
 if TYPE_CHECKING:
     from .server import ServerThread
 
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 """Importing torch on a busy machine takes a while."""
 
 

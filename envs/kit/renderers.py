@@ -12,10 +12,15 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from ..compat import ThreadSafeTokenizer
 
-_ANSWERING = ("qwen3_instruct", "llama3")
+_ANSWERING = ("qwen3_instruct", "llama3", "deepseekv3")
 """Renderers of models that answer at once, in the order in which they are tried,"""
-_THINKING = ("qwen3",)
+_THINKING = (
+    *("qwen3", "qwen3_5", "qwen3_8_xhigh_reasoning", "deepseekv3_thinking", "deepseekv4_1", "kimi_k2", "kimi_k25"),
+    *("nemotron3", "nemotron3_ultra", "glm5_3_max_reasoning", "gpt_oss_medium_reasoning"),
+)
 """and of those whose template knows a thinking block."""
+_THOUGHTS = (("<think>", "</think>"), ("<|channel|>analysis", "<|channel|>final"))
+"""What such a block begins and ends with, in the families that the cookbook has renderers for."""
 _CONVERSATION: Any = [
     {"role": "system", "content": "Answer briefly."},
     {"role": "user", "content": "Is it new?"},
@@ -47,15 +52,34 @@ def renderer_name_for(model_name: str, explicit: str | None = None) -> str:
                 f"no folder {model_name!r}, and the cookbook does not know a model of that name ({error}); check "
                 "model_name, or pass renderer_name="
             ) from error
-    tokenizer: Any = get_tokenizer(model_name)
+    if not Path(model_name, "config.json").is_file():
+        raise ValueError(f"{model_name} is not a Hugging Face model folder: it has no config.json; check model_name")
+    try:
+        tokenizer: Any = get_tokenizer(model_name)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"the tokenizer in {model_name} cannot be read: {str(error).splitlines()[0]}") from error
     template = getattr(tokenizer, "chat_template", None) or ""
-    for name in _THINKING if "<think>" in template else _ANSWERING:
+    thinks = any(start in template for start, _ in _THOUGHTS)
+    for name in _THINKING if thinks else _ANSWERING:
         if template and _writes_as_template(name, model_name, tokenizer):
             return name
     raise ValueError(
         f"cannot tell the renderer of {model_name} from its chat template (it is not that of "
         f"{', '.join([*_ANSWERING, *_THINKING])}); pass renderer_name="
     )
+
+
+def ends_in_thinking(text: str) -> bool:
+    """Whether a text stops inside a thinking block: the end of a prompt, and what a policy wrote after it.
+
+    Examples
+    --------
+    >>> ends_in_thinking("<|im_start|>assistant\\n<think>\\nThe abstract")
+    True
+    >>> ends_in_thinking("<think>It is old.</think><answer>neutral</answer>")
+    False
+    """
+    return any(text.rfind(start) > text.rfind(end) for start, end in _THOUGHTS)
 
 
 def _writes_as_template(name: str, model_name: str, tokenizer: Any) -> bool:
@@ -65,5 +89,5 @@ def _writes_as_template(name: str, model_name: str, tokenizer: Any) -> bool:
         rendered = renderer_of(name, model_name).build_generation_prompt(_CONVERSATION).to_ints()
         return tokenizer.encode(own, add_special_tokens=False) == rendered
     # A template may refuse a system message, and a tokenizer may lack the tokens of another family.
-    except (TemplateError, TinkerCookbookError, ValueError, KeyError, AssertionError):
+    except (TemplateError, TinkerCookbookError, ValueError, KeyError, AssertionError, TypeError, AttributeError):
         return False

@@ -107,7 +107,7 @@ class SciSciGroupBuilder(EnvGroupBuilder):
             # What an episode lacks because it was cut off.
             have = {name for step in trajectory.transitions for name in step.metrics}
             ungraded = {name: value for name, value in env.ungraded.items() if name not in have}
-            metrics = {**ties[env.side], **own, **outcome_metrics(trajectory, env, reward), **ungraded}
+            metrics = {**ties[env.side], **own, **outcome_metrics(trajectory, env, reward, renderer), **ungraded}
             results.append((added[place] + shifts[place], metrics))
         return results
 

@@ -22,6 +22,12 @@ def demo(
     works: Annotated[
         Path | None, typer.Option(help="Real works in OpenAlex snapshot layout instead of the synthetic corpus.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A language model instead of the tiny one: smollm2, OWNER/NAME of the hub, or the folder of a model."
+        ),
+    ] = None,
     labels: Annotated[
         Scheme | None,
         typer.Option(help="Label scheme; default: threshold for the synthetic corpus, quantile for real works."),
@@ -47,6 +53,7 @@ def demo(
     settings = DemoSettings(
         seed=seed,
         works=str(works) if works else None,
+        model=model,
         labels=str(labels) if labels else None,
         window=window,
         rl_steps=rl_steps,

@@ -65,7 +65,7 @@ def train(
         if verbose:
             RECIPES[recipe].main(cfg)
             return
-        RECIPES[recipe].build(cfg)
+        RECIPES[recipe].checked(cfg)
         # The standard output is for the result.
         with Runner(Console(stderr=True), announce=False) as runner:
             runner.train(recipe, cfg, f"{recipe}, {cfg.env}")

@@ -21,6 +21,8 @@ from ...datasets.labels.eligibility import LabelRules
 from ...datasets.openalex.snapshot import read_works
 from ...datasets.store import load_card
 from ...datasets.synthetic.corpus import SyntheticCorpus
+from ...engine.compute.loading import parameters_in
+from ...engine.pretrained.get_model import get_model
 from ...envs.disruption import DisruptionEnv
 from ...evaluation.ask import Answer
 from ...evaluation.baselines import simple_baselines
@@ -33,94 +35,12 @@ from ..kit.engines import engine_kind
 from ..kit.tiny_model import init_tiny_model
 from .assessment import Assessment, assess_arms
 from .demo_challenge import ChallengedPolicy, challenge_policies, model_made_meanwhile
-from .plan import FORMAT, Arm, OneSeedPlan, tiny_rl, tiny_sft
+from .demo_settings import DemoSettings, demo_plan, model_folder
 from .runner import Runner, is_resumed
 
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
 # Real abstracts are three times as long as synthetic ones and have more words: a step takes longer, rounds are fewer.
 SYNTHETIC_MODEL, REAL_MODEL = {"steps": 400}, {"steps": 400, "vocab_size": 3000, "max_rounds": 2}
-# On the synthetic corpus the loss of SFT hardly falls after the third of eight epochs.
-SYNTHETIC_SFT_EPOCHS, REAL_SFT_EPOCHS = 3, 8
-# Where RL starts from, its steps, groups a step, learning rate and KL penalty. On the synthetic corpus RL finds
-# everything by itself. A KL penalty towards its nearly uniform start keeps all labels in play; without it one of them
-# vanished for good on one seed of seven. On real text, where the signal is weak, RL from the format alone collapses to
-# one label: it starts from SFT, more slowly and with more groups a step.
-SYNTHETIC_RL = {"start": "start", "steps": 60, "groups": 12, "rate": 2e-3, "kl": 0.1}
-REAL_RL = {"start": "sft", "steps": 60, "groups": 32, "rate": 3e-4, "kl": 0.0}
-
-
-@dataclass(frozen=True)
-class DemoSettings:
-    """Settings of a demo. Two demos with the same settings on the same machine give the same results.
-
-    `papers` is the size of the synthetic corpus, `works` a folder of real works in snapshot layout instead of it,
-    `labels` the label scheme, and `window` the years after publication whose citations count. `rl_steps` and `groups`
-    are those of the RL run, `pretraining_steps` those of a round of pre-training, `sft_epochs` passes over the training
-    papers. None means what suits the corpus.
-    """
-
-    seed: int = 0
-    papers: int = SyntheticCorpus.papers
-    works: str | None = None
-    labels: str | None = None
-    window: int = 5
-    rl_steps: int | None = None
-    groups: int | None = None
-    group_size: int = 8
-    lora_rank: int = 16
-    sft_epochs: int | None = None
-    sft_rate: float = 2e-3
-    pretraining_steps: int | None = None
-    eval_every: int = 10
-
-    @property
-    def scheme(self) -> str:
-        """Scheme of the labels."""
-        return self.labels or ("quantile" if self.works else "threshold")
-
-    @property
-    def epochs(self) -> int:
-        """Passes of SFT over the training papers."""
-        return self.sft_epochs or (REAL_SFT_EPOCHS if self.works else SYNTHETIC_SFT_EPOCHS)
-
-    def to_json(self) -> dict[str, Any]:
-        """The settings, with those of SFT and RL that were chosen where none are given."""
-        return {**asdict(self), "sft_epochs": self.epochs, "rl": self.rl}
-
-    @property
-    def rl(self) -> dict[str, Any]:
-        """Where RL starts from (an arm of the demo), its steps, groups a step, learning rate and KL penalty."""
-        suited = REAL_RL if self.works else SYNTHETIC_RL
-        return {**suited, "steps": self.rl_steps or suited["steps"], "groups": self.groups or suited["groups"]}
-
-
-def demo_plan(out: Path, settings: DemoSettings) -> OneSeedPlan:
-    """The arms of the demo: the answer format alone, SFT on the labels, and RL from one of the two."""
-    rl, rank = settings.rl, {"lora_rank": settings.lora_rank}
-    rl_options = tiny_rl(
-        rl["rate"],
-        rl["groups"],
-        rl["steps"],
-        **rank,
-        group_size=settings.group_size,
-        kl_penalty_coef=rl["kl"],
-        eval_every=settings.eval_every,
-        save_every=settings.eval_every,
-    )
-    return OneSeedPlan(
-        dataset=str(out / "data"),
-        model_name=str(out / "model"),
-        arms=(
-            Arm("start", "start (answer format only)", "sft", None, {**FORMAT, **rank}),
-            Arm("sft", "SFT on the labels", "sft", None, tiny_sft(settings.sft_rate, settings.epochs, **rank)),
-            Arm("rl", f"RL from {'SFT' if rl['start'] == 'sft' else 'the start'}", "rl", rl["start"], rl_options),
-        ),
-        env=DisruptionEnv.env_id,
-        env_options="prompt=short",
-        seeds=(settings.seed,),
-        flip_examples=0,
-        validation_examples=256,
-    )
 
 
 @dataclass
@@ -180,9 +100,9 @@ class Demo:
         engine: str | None = None,
         challenge: bool = False,
     ):
-        self.challenge = challenge and settings.works is None
+        self.challenge = challenge and settings.works is None and settings.model is None
         self.out, self.settings, self.console, self.engine = out, settings, console, engine or "local"
-        self.data, self.model = out / "data", out / "model"
+        self.data, self.model = out / "data", model_folder(out, settings)
         self.plan = demo_plan(out, settings)
         self.seconds: dict[str, float] = {}
         self.notes: list[str] = []
@@ -197,7 +117,7 @@ class Demo:
         """
         if engine_kind(self.engine) == "hosted":
             raise BadInput(
-                "the demo trains a tiny model made here, which hosted Tinker does not have; use --engine local"
+                "the demo trains a model of this machine, which hosted Tinker does not have; use --engine local"
             )
         settings, rl = self.settings, self.settings.rl
         resumed = is_resumed(self.out, "demo.json", asdict(settings), "--fresh to start over", besides=["data"])
@@ -208,8 +128,9 @@ class Demo:
         write_json_atomically(self.out / "demo.json", asdict(settings))
         made_for = (self.out, settings.seed, settings.pretraining_steps)
         other = model_made_meanwhile(*made_for) if self.challenge else nullcontext()
-        with self._stage("model", f"tiny model{'s' * self.challenge} pre-trained on unlabelled prompts"), other:
-            model = self._tiny_model()
+        made = f"tiny model{'s' * self.challenge} pre-trained on unlabelled prompts"
+        with self._stage("model", made if settings.model is None else f"{settings.model} is in {self.model}"), other:
+            model = self._tiny_model() if settings.model is None else self._language_model(settings.model)
         with Runner(self.console, self.engine, announce=False) as runner:
             with self._stage("SFT", "supervised fine-tuning: on the answer format alone, and on the labels"):
                 self._train(runner, "start", "SFT (start)")
@@ -331,6 +252,11 @@ class Demo:
     def _works(self) -> Any:
         folder = Path(self.settings.works) if self.settings.works else self.data / "source" / "works"
         return read_works(folder, progress=self.console.is_terminal)
+
+    def _language_model(self, name: str) -> dict[str, Any]:
+        if not (self.model / "config.json").is_file():
+            get_model(name, self.model)
+        return {"name": name, "parameters": parameters_in(self.model)}
 
     def _tiny_model(self) -> dict[str, Any]:
         report = self.model / TINY_REPORT

@@ -171,13 +171,14 @@ def write_report(out: Path, result: DemoResult) -> Path:
             folded=True,
         ),
     ]
+    made = "made for this run" if settings.model is None else f"{Path(settings.model).name}"
     source = f"Real works from {settings.works}" if settings.works else "Synthetic corpus"
     return write_experiment_page(
         out / "report.html",
         "scisci-gym demo",
         "Judging papers by reinforcement learning",
         f"{source}, {card['works_in_graph']:,} works and {card['citations']['kept']:,} citations; seed "
-        f"{settings.seed}; a model of {result.model['parameters']:,} parameters, made for this run.",
+        f"{settings.seed}; a model of {result.model['parameters']:,} parameters, {made}.",
         verdict(result) + result.notes,
         sections,
         picture=scores_svg(

@@ -16,6 +16,7 @@ from typing import Any
 import chz
 import tinker
 from chz.util import MISSING
+from tinker.lib.base_url import resolve_base_url
 from tinker_cookbook.checkpoint_utils import CHECKPOINTS_BASE_NAME, CheckpointRecord
 from tinker_cookbook.preference import train_dpo
 from tinker_cookbook.rl import train
@@ -31,6 +32,11 @@ def options_of(config: type) -> dict[str, tuple[Any, str]]:
     """Name, default and description of each option of a chz class, those without a default (`MISSING`) first."""
     fields = {name: (field._default, field._doc) for name, field in chz.chz_fields(config).items()}
     return dict(sorted(fields.items(), key=lambda item: item[1][0] is not MISSING))
+
+
+def service_url() -> str:
+    """The address that the SDK's clients talk to in this environment."""
+    return resolve_base_url(None).rstrip("/")
 
 
 SAMPLED, REMOVED = "groups/sampled", "groups/removed"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ import typer
 
 from ...engine import local_engine
 from ...engine.options import AdapterKind, Quantization
+from .engine_watch import watched
 
 ENGINE_HELP = "local, hosted, or the URL of a Tinker-compatible service; default: hosted if TINKER_API_KEY is set."
 Engine = Annotated[str | None, typer.Option(help=ENGINE_HELP)]
@@ -117,7 +118,14 @@ def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0, **lo
         root = Path(checkpoints)
         root.mkdir(parents=True, exist_ok=True)
         log = root / "engine.log"
-        with local_engine({}, checkpoints=root, seed=seed, log=log, **local):
+        with ExitStack() as stack:
+            try:
+                engine = stack.enter_context(local_engine({}, checkpoints=root, seed=seed, log=log, **local))
+            except RuntimeError as error:
+                # The last line that the engine wrote says why.
+                last = (log.read_text(errors="replace").strip().splitlines() or [str(error)])[-1]
+                raise ValueError(f"the local engine did not start: {last} (see {log})") from error
+            stack.enter_context(watched(engine, log))
             yield kind
     else:
         before = {name: os.environ.get(name) for name in ("TINKER_BASE_URL", "TINKER_API_KEY")}

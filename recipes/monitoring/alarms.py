@@ -152,9 +152,14 @@ def saturated_groups(rows: Sequence[Row]) -> Iterator[Alarm]:
 
 def truncation(rows: Sequence[Row]) -> Iterator[Alarm]:
     """More than `TRUNCATED` of the rollouts were cut off by a token limit, which costs them the floor."""
+    thinking = dict(_recent(rows, m.TRUNCATED_THINKING))
     for step, share in _recent(rows, m.TRUNCATED):
         if share > TRUNCATED:
-            text = f"{share:.0%} of the rollouts are cut off (limit {TRUNCATED:.0%}); raise max_tokens"
+            text = f"{share:.0%} of the rollouts are cut off (limit {TRUNCATED:.0%})"
+            # Of another model it is the answer itself that is too long.
+            often = thinking.get(step, 0.0) > share / 2
+            text += f", {thinking[step]:.0%} while still thinking; raise max_tokens" if often else "; raise max_tokens"
+            text += ", or take the model's renderer without thinking (renderer_name=)" if often else ""
             yield Alarm("truncation", "warning", step, text)
 
 

@@ -120,6 +120,7 @@ PARSED = Measure("env/all/format_valid", "answers that parse", "higher", SHARE)
 GRADIENT = Measure("grad_norm:mean", "gradient norm")
 SPEED = Measure("tokens_per_second", "tokens per second (RL: sampled, else: trained on)", "higher")
 MEASURES = tuple(each for each in list(globals().values()) if isinstance(each, Measure))
+TRUNCATED_THINKING = Measure("env/all/truncated_thinking", "rollouts truncated while thinking", "lower", SHARE)
 VALIDATION_ANSWERED = Measure("validation/answered", "validation answers that parse", "higher", SHARE)
 PREDICTED, EXPECTED = "env/all/predicted/", "env/all/expected/"
 # The measures of an experiment record.

@@ -94,7 +94,9 @@ def require_folders(folder: str | Path, names: Sequence[str]) -> None:
             )
 
 
-def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: str) -> None:
+def write_run_record(
+    log_path: str | Path, recipe: str, config: Any, dataset: str, engine: Mapping[str, Any] | None = None
+) -> None:
     """Write `run.json` into a run's folder before anything starts.
 
     A folder that has one already is resumed: start, command, revision and versions stay those of the start, and
@@ -126,6 +128,7 @@ def write_run_record(log_path: str | Path, recipe: str, config: Any, dataset: st
             "splits": card["splits"],
             **({"ceiling": card["ceiling"]} if card.get("ceiling") else {}),
         },
+        "engine": dict(engine or {}),
         "config": chz.asdict(config),
         "chosen": [name for name in chz.beta_to_blueprint_values(config, skip_defaults=True) if "." not in name],
     }
@@ -172,6 +175,7 @@ def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str
         "updates_before": (heartbeat or {}).get("step"),
         "revision": record["revision"],
         "versions": record["versions"],
+        "engine": record["engine"],
         "command": record["command"],
         "changed": {
             name: [before["config"].get(name), record["config"].get(name)]
@@ -182,7 +186,7 @@ def _resumed(before: dict[str, Any], record: dict[str, Any], heartbeat: dict[str
     return {
         **record,
         "started": before["started"],
-        **{name: before[name] for name in ("command", "revision", "versions") if name in before},
+        **{name: before[name] for name in ("command", "revision", "versions", "engine") if name in before},
         "seconds": seconds,
         "resumptions": [*earlier, resumption],
     }

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,9 @@ LOCK = ".run.lock"
 
 
 @contextmanager
-def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
+def recorded_run(
+    recipe: str, cfg: Any, every: float = EVERY, engine: Mapping[str, Any] | None = None
+) -> Iterator[None]:
     """While the block trains, keep the files about the run up to date.
 
     These are, in the run's folder `cfg.log_path`, `run.json` (configuration, revision, data, status, times and
@@ -34,7 +36,7 @@ def recorded_run(recipe: str, cfg: Any, every: float = EVERY) -> Iterator[None]:
         # The cookbook appends to these files; to half a line of a killed run it would append a line that is lost.
         for path in folder.glob("*.jsonl"):
             drop_torn_lines(path)
-        write_run_record(folder, recipe, cfg, cfg.dataset)
+        write_run_record(folder, recipe, cfg, cfg.dataset, engine)
         heartbeat = Heartbeat(folder, every)
         heartbeat.start()
         describe_run(folder)

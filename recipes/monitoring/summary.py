@@ -119,6 +119,16 @@ def question_of(record: Mapping[str, Any]) -> str:
     )
 
 
+def engine_text(engine: Mapping[str, Any]) -> str:
+    """Where a run was computed, from the ``engine`` of its record: as in ``local; cpu, bfloat16, 2 threads, lora``."""
+    count = engine.get("threads")
+    threads = "" if count is None else "1 thread" if count == 1 else f"{count} threads"
+    quantized = engine.get("quantize", "none")
+    parts = [engine.get("device"), engine.get("dtype"), threads, engine.get("adapter"), quantized]
+    place = engine["url"] if engine["kind"] == "url" else engine["kind"]
+    return "; ".join(filter(None, [place, ", ".join(str(part) for part in parts if part and part != "none")]))
+
+
 def facts_of(state: RunState) -> list[tuple[str, str]]:
     """(name, value) of the facts that a record states about a run, as plain text."""
     record, data = state.record, state.record.get("dataset", {})
@@ -130,6 +140,7 @@ def facts_of(state: RunState) -> list[tuple[str, str]]:
         ("Dataset", f"{data.get('folder')}, content hash {data.get('content_hash')}"),
         ("Code", f"{revision.removesuffix('+')}{dirty}"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())),
+        *([("Engine", engine_text(record["engine"]))] if record.get("engine") else []),
         ("Command", " ".join(record.get("command", []))),
         ("Started, ended (UTC)", f"{record.get('started')}, {record.get('ended') or 'not yet'}"),
         ("Training time", f"{record.get('seconds', 0.0):.0f} s"),

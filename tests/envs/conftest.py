@@ -16,7 +16,14 @@ from scisci_gym.envs.training import groups
 
 
 class ByteRenderer:
-    """One token for every byte. A message that contains a null byte cannot be parsed."""
+    """One token for every byte. A message that contains a null byte cannot be parsed. It is its own tokenizer."""
+
+    @property
+    def tokenizer(self):
+        return self
+
+    def decode(self, tokens):
+        return bytes(tokens).decode(errors="replace")
 
     def get_stop_sequences(self):
         return ["\n\n"]

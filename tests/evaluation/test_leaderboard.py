@@ -35,6 +35,13 @@ def answers(predicted: list[str], text: str = "") -> list[Answer]:
     ]
 
 
+def test_answers_that_were_cut_off_while_thinking_are_noted() -> None:
+    said = ["", "", "neutral"]
+    assert entry("model", "run", answers(said, "<think>Hm.</think>?"), "disruption-v0", PRIOR).notes == ()
+    (note,) = entry("model", "run", answers(said, "<think>Hm"), "disruption-v0", PRIOR).notes
+    assert note.startswith("model was still thinking when 2 of its 3 answers to disruption-v0 were cut off")
+
+
 def test_policies_are_compared_with_the_best_baseline_and_the_base_model() -> None:
     right = ["disruptive", "consolidating", "neutral"] * 4
     entries = [

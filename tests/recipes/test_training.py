@@ -71,6 +71,9 @@ def learned(log_path: Path) -> list[tuple]:
 def test_a_run_records_what_it_was(uninterrupted: Path, dataset: Path) -> None:
     record = json.loads((uninterrupted / "run.json").read_text())
     assert record["config"]["group_size"] == 4
+    about = {"kind": "local", "device": "cpu", "dtype": "float32", "threads": 1, "adapter": "lora", "quantize": "none"}
+    assert record["engine"] == about
+    assert "- Engine: `local; cpu, float32, 1 thread, lora`" in (uninterrupted / "EXPERIMENT.md").read_text()
     assert record["dataset"]["content_hash"] == json.loads((dataset / "card.json").read_text())["content_hash"]
     assert "API_KEY" not in json.dumps(record)
     assert "tml-" not in json.dumps(record)

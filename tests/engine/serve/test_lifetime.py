@@ -12,8 +12,10 @@ import pytest
 import tinker
 from tinker import types
 from toy_data import random_tokens, supervised
+from typer.testing import CliRunner
 
 from scisci_gym.engine import local_engine
+from scisci_gym.engine.cli import app
 from scisci_gym.engine.serve.service import start_engine
 
 SETTINGS = types.AdamParams(learning_rate=1e-2)
@@ -113,3 +115,11 @@ def _alive(pid: int) -> bool:
         return False
     status = Path(f"/proc/{pid}/stat")
     return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = CliRunner().invoke(app, ["serve", "--port", str(port), "--checkpoints", str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"error: port {port} of 127.0.0.1 is in use" in done.output

@@ -31,7 +31,13 @@ def test_a_tiny_model(tiny_model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "renderer"), [(SMOLLM2, "qwen3_instruct"), ("{# knows <think> #}" + SMOLLM2, "qwen3")]
+    ("template", "renderer"),
+    [
+        (SMOLLM2, "qwen3_instruct"),
+        ("{# knows <think> #}" + SMOLLM2, "qwen3"),
+        (SMOLLM2.replace("assistant\n", "assistant\n<think>\n"), "qwen3_5"),
+    ],
+    ids=["answers", "may think", "begins to think"],
 )
 def test_a_frame_that_is_known(template: str, renderer: str, tiny_model: Path, tmp_path: Path) -> None:
     assert renderer_name_for(with_template(template, tiny_model, tmp_path / "model")) == renderer

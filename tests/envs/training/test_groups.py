@@ -77,6 +77,28 @@ def test_rollouts_at_the_floor_are_truncated_without_an_answer_or_wrong(byte_ren
     assert found == {"at_floor": 6 / 8, "truncated": 2 / 8, "no_answer": 3 / 8, "at_floor_wrong": 1 / 8}
 
 
+def test_rollouts_that_are_cut_off_while_thinking_say_so(byte_renderer, text_policy, papers):
+    texts = [
+        "<think>Hm...",
+        "<think>Hm.</think>It...",
+        "It...",
+        "<think>Hm.",
+        "<think>Hm.</think><answer>neutral</answer>",
+    ]
+    metrics = compute_trajectory_metrics([group_of(text_policy, "disruption-v0", papers, texts)], [[]])
+    assert (metrics["env/all/truncated"], metrics["env/all/truncated_thinking"]) == (3 / 5, 1 / 5)
+
+
+def test_a_prompt_may_begin_the_thinking(byte_renderer, text_policy, papers, monkeypatch):
+    asked = byte_renderer.build_generation_prompt
+    thinks = lambda messages: asked([*messages, {"content": "<think>"}])  # noqa: E731
+    monkeypatch.setattr(byte_renderer, "build_generation_prompt", thinks)
+    metrics = compute_trajectory_metrics(
+        [group_of(text_policy, "disruption-v0", papers, ["Hm...", "</think>It..."])], [[]]
+    )
+    assert (metrics["env/all/truncated"], metrics["env/all/truncated_thinking"]) == (1.0, 0.5)
+
+
 @pytest.mark.parametrize("env_id", [env_class.env_id for env_class in specs()])
 @pytest.mark.parametrize("broken", ["<answer>neutral</answer>...", "", "not parsable\x00", "I do not know."])
 def test_the_floor_is_told_apart_everywhere(byte_renderer, text_policy, papers, env_id, broken):

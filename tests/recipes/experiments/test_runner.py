@@ -60,6 +60,12 @@ def test_the_runs_of_the_demo_have_fixed_options(tmp_path: Path) -> None:
     for cfg in (start, sft, rl):
         assert (cfg.seed, cfg.lora_rank, cfg.validation_examples, cfg.env_options) == (4, 16, 256, "prompt=short")
         assert cfg.checkpoints == str(tmp_path / "checkpoints")
+    language = demo_plan(tmp_path, DemoSettings(works="works", model="smollm2"))
+    assert language.model_name == str(tmp_path / "model")
+    assert demo_plan(tmp_path, DemoSettings(model=str(tmp_path))).model_name == str(tmp_path)
+    start, sft, rl = (language.config(tmp_path, arm, 4) for arm in language.arms)
+    assert (start.answers, start.rows, sft.answers, sft.rows, sft.num_epochs) == ("random", 480, "gold", 1600, 1)
+    assert (rl.learning_rate, rl.max_steps, rl.groups_per_batch, rl.max_tokens) == (1e-4, 20, 8, 24)
     from_sft = real.config(tmp_path, real.arm("rl"), 4)
     assert real.config(tmp_path, real.arm("sft"), 4).num_epochs == 8
     assert (from_sft.learning_rate, from_sft.max_steps, from_sft.groups_per_batch) == (3e-4, 60, 32)

@@ -29,6 +29,7 @@ from scisci_gym.recipes.kit.compat import (
     dpo_reference_of_the_start,
     metrics_of_all_groups,
     options_of,
+    service_url,
 )
 
 
@@ -63,6 +64,12 @@ def test_a_streaming_update_returns_metrics_second_and_wrapped_groups_third() ->
     returned = str(inspect.signature(getattr(train, STREAMING_UPDATE)).return_annotation)
     assert returned == "tuple[tinker.SamplingClient, dict[str, Any], list[WrappedTrajectoryGroup]] | None"
     assert {"trajectory_group", "env_group_builder"} <= train.WrappedTrajectoryGroup.__annotations__.keys()
+
+
+def test_the_address_of_the_service_is_that_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert service_url().startswith("https://")
+    monkeypatch.setenv("TINKER_BASE_URL", "http://127.0.0.1:8765/")
+    assert service_url() == "http://127.0.0.1:8765"
 
 
 def test_metrics_of_groups_are_computed_from_groups_and_tags() -> None:

@@ -15,7 +15,13 @@ def rows(**columns: list) -> list[dict]:
     """One row for each step; None leaves the metric out of that row."""
     length = max(map(len, columns.values()))
     names = {"r": REWARD, "c": CORRECT, "h": ENTROPY, "kl": KL, "kl1": KL_V1, "ref": REFERENCE}
-    names |= {"uniform": UNIFORM, "floor": FLOOR, "best": BEST, "cut": "env/all/truncated"}
+    names |= {
+        "uniform": UNIFORM,
+        "floor": FLOOR,
+        "best": BEST,
+        "cut": "env/all/truncated",
+        "thinking": "env/all/truncated_thinking",
+    }
     names |= {
         "parsed": "env/all/format_valid",
         "nll": "train_mean_nll",
@@ -113,6 +119,8 @@ def test_saturated_groups_say_which_way() -> None:
 def test_truncation_and_answers_that_do_not_parse() -> None:
     assert names(alarms(rows(cut=[0.12] * 5))) == [("truncation", "warning")]
     assert names(alarms(rows(cut=[0.1] * 5))) == []
+    assert "thinking" not in alarms(rows(cut=[0.4] * 5, thinking=[0.1] * 5))[0].message
+    assert "30% while still thinking; raise max_tokens" in alarms(rows(cut=[0.4] * 5, thinking=[0.3] * 5))[0].message
     assert names(alarms(rows(parsed=[0.4] * 5))) == [("unparsed", "warning")]
     assert names(alarms(rows(parsed=[0.5] * 5))) == []
 
