@@ -13,6 +13,7 @@ from itertools import pairwise
 import numba
 import numpy as np
 import orjson
+import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,8 +25,10 @@ from scisci_gym.datasets.labels.citation_impact import citations_by_age, sleepin
 from scisci_gym.datasets.novelty import atypicality
 from scisci_gym.datasets.novelty.commonness import commonness
 from scisci_gym.datasets.novelty.first_pairs import first_pairs
+from scisci_gym.datasets.openalex import record
 from scisci_gym.datasets.openalex.inverted_index import abstract_texts, reference_lists
-from scisci_gym.datasets.openalex.record import abstract_from_inverted_index, reference_numbers
+from scisci_gym.datasets.openalex.record import abstract_from_inverted_index, reference_numbers, short_id
+from scisci_gym.datasets.openalex.string_columns import id_numbers, plain_dois, plain_texts
 
 # Words long and short, escaped and not; many positions of one word; positions that repeat, leave gaps, or are none.
 characters = st.characters(codec="utf-8") | st.sampled_from('"\\/\n\t\u00a0\u2003\u3000é😀{}[]:,')
@@ -69,9 +72,15 @@ def abstracts(examples: int) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(
-        st.lists(documents(indexes), min_size=5, max_size=5), st.lists(documents(st.lists(ids, max_size=6)), max_size=5)
+        st.lists(documents(indexes), min_size=5, max_size=5),
+        st.lists(documents(st.lists(ids, max_size=6)), max_size=5),
+        st.lists(ids | st.sampled_from([" a", "a  b", "https://doi.org/10.1/A b", "null"]), max_size=5),
     )
-    def check(abstracts, references):
+    def check(abstracts, references, strings):
+        column = pa.array(strings, pa.string())
+        assert id_numbers(column).tolist() == [short_id(value) or -(short_id(value) is None) for value in strings]
+        assert plain_texts(column).to_pylist() == [record.text(value) for value in strings]
+        assert plain_dois(column).to_pylist() == [record.normalised_doi(value) for value in strings]
         texts = abstract_texts(abstracts).to_pylist()
         assert len(texts) == 5
         for raw, text in zip(abstracts, texts, strict=True):
