@@ -131,7 +131,8 @@ def _damage_named(path: Path) -> Iterator[None]:
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
-        raise BadInput(f"{path} is damaged: {error}; build the dataset again") from error
+        what = str(error).rstrip(".")
+        raise BadInput(f"{path} is damaged: {what}; build the dataset again") from error
 
 
 def split_file(folder: Path, split: str) -> Path:
