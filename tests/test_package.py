@@ -65,6 +65,18 @@ def test_help_everywhere(command: list[str]) -> None:
     assert "Usage" in done.output
 
 
+@pytest.mark.parametrize("command", ["demo", "check"])
+def test_a_command_that_makes_its_model_trains_it_here_by_default(command: str, monkeypatch) -> None:
+    from typer.testing import CliRunner
+
+    from scisci_gym.cli import app
+
+    monkeypatch.setenv("COLUMNS", "300")
+    shown = CliRunner().invoke(app, [command, "--help"]).output
+    assert "default: local, since the model is made on this machine" in shown
+    assert "TINKER_API_KEY" not in shown
+
+
 @pytest.mark.parametrize("command", [["play"], ["train"], ["eval"]])
 def test_a_paragraph_of_help_breaks_only_where_the_terminal_ends(command: list[str], monkeypatch) -> None:
     from typer.testing import CliRunner

@@ -16,6 +16,17 @@ from ...datasets.errors import stop_on_bad_input
 from ..kit.engines import Engine
 from .train import Recipe
 
+OwnModelEngine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help="local, or the URL of a Tinker-compatible service; default: local, since the model is made on this "
+        "machine.",
+        show_default=False,
+    ),
+]
+"""The option ``--engine`` of the commands that make the model that they train."""
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for data, model, runs and report.")] = Path("runs/demo"),
@@ -38,7 +49,7 @@ def demo(
     challenge: Annotated[
         bool, typer.Option(help="A second act: another tiny model learns to be challenged (synthetic corpus only).")
     ] = True,
-    engine: Engine = None,
+    engine: OwnModelEngine = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over; the content of --out is kept as OUT.1, OUT.2, ...")
     ] = False,
@@ -195,7 +206,7 @@ def check(
     out: Annotated[Path, typer.Option(help="With --learnable: folder for data, runs and certificates.")] = Path(
         "runs/learnable"
     ),
-    engine: Engine = None,
+    engine: OwnModelEngine = None,
 ) -> None:
     """Check that an environment is fit to train on and, with --learnable, that RL learns it.
 
