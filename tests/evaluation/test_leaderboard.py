@@ -166,6 +166,8 @@ def test_texts_of_papers_and_models_are_escaped(small_dataset: Path, tmp_path: P
     assert "Under challenge" in page
     assert "never shown" not in page
     assert not [line for line in page.splitlines() if 'src="http' in line or 'href="http' in line]
+    first_table = page.split("</thead>")[0]
+    assert first_table.count(">macro-F1</th>") == 1, "the main score is not repeated"
     assert "|x" not in leaderboard_markdown(result, "command").replace("\\|x", "")
     console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     console.print(leaderboard_tables(result))
