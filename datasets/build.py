@@ -210,15 +210,13 @@ def write_dataset(
 
 
 def _outside_collection(works: WorksTable, options: BuildOptions) -> list[tuple[str, np.ndarray]]:
-    ids = works.work_id
-    if options.excluded:
-        return [("excluded", np.isin(ids, np.array(sorted(options.excluded), np.int64)))]
-    if options.focal is None:
-        return []
-    return [
-        ("not_focal", ~np.isin(ids, np.array(sorted(options.focal), np.int64))),
-        ("neighbourhood_cut", np.isin(ids, np.array(sorted(options.cut_short), np.int64))),
-    ]
+    def among(ids: frozenset[int]) -> np.ndarray:
+        return np.isin(works.work_id, np.array(sorted(ids), np.int64))
+
+    checks = [("excluded", among(options.excluded))] if options.excluded else []
+    if options.focal is not None:
+        checks += [("not_focal", ~among(options.focal)), ("neighbourhood_cut", among(options.cut_short))]
+    return checks
 
 
 def cuts_fact(cd: np.ndarray, fields: list[str], years: np.ndarray, rules: LabelRules) -> dict[str, Any]:

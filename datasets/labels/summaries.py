@@ -92,7 +92,7 @@ def cd_over_windows(
     graph : CitationGraph
         The graph of the table.
     places : sequence of int
-        Positions of the papers.
+        Positions of the papers, one or more.
     years : int
         The longest window; for a paper whose windows reach beyond the year `closed_by` they end there.
 
@@ -107,7 +107,9 @@ def cd_over_windows(
     CD_t as a function of t: Funk & Owen-Smith (2017), Management Science 63(3).
     """
     rows = _frame(table, ["id", "year", "references"], ["field"])
-    trajectories, out = cd_trajectory(graph, years), []
+    out = []
+    longest = max(min(years, closed_by - int(graph.years[place])) for place in places)
+    trajectories = cd_trajectory(graph, longest)
     for place in places:
         row = rows.iloc[place]
         like = (rows.year == row.year) & (rows.references > 0)
