@@ -234,12 +234,19 @@ def main():
             row("novelpy", "its own rule, written here", novelpy_rule(graph, nodes.tolist()), values, of_year)
             return
 
-        def own(samples, seed):
+        def own(samples, seed, of=graph):
             z = np.full((2, years.size), np.nan)
-            z[:, nodes] = atypicality_of_year(graph, venues, arguments.year, nodes, "shuffle", samples, seed)[0][0]
+            z[:, nodes] = atypicality_of_year(of, venues, arguments.year, nodes, "shuffle", samples, seed)[0][0]
             return z
 
         default = own(400, 0)
+        # pyscisci leaves out citing papers without a venue, so they are in none of its null networks either.
+        citing, cited = graph.edges()
+        known = (venues[citing] >= 0) & (venues[cited] >= 0)
+        with_venue = own(400, 0, CitationGraph.from_edges(citing[known], cited[known], years))
+        # novelpy scores papers with more than two references of a known venue.
+        slots = np.bincount(citing[venues[cited] >= 0], minlength=years.size)
+        more_than_two = np.where(slots > 2, default, np.nan)
         for samples in arguments.samples:
             runs = {
                 "scisci-gym": own(samples, 1),
@@ -250,6 +257,12 @@ def main():
                 for package, z in runs.items():
                     measure = f"{name}, {samples} null networks"
                     row(package, measure, default[place], z if isinstance(z, str) else z[place], of_year)
+                for package, ours, why in (
+                    ("pyscisci", with_venue, "against ours of citing papers with a venue"),
+                    ("novelpy", more_than_two, "against ours of more than two references"),
+                ):
+                    z = runs[package]
+                    row(package, f"{name}, {why}", ours[place], z if isinstance(z, str) else z[place], of_year)
 
 
 if __name__ == "__main__":
