@@ -53,9 +53,9 @@ def test_the_runs_of_the_demo_have_fixed_options(tmp_path: Path) -> None:
     synthetic, real = (demo_plan(tmp_path, DemoSettings(seed=4, works=works)) for works in (None, "works"))
     start, sft, rl = (synthetic.config(tmp_path, arm, 4) for arm in synthetic.arms)
     assert (start.answers, start.rows, start.learning_rate, start.num_epochs) == ("random", 480, 5e-4, 1)
-    assert (sft.answers, sft.rows, sft.learning_rate, sft.num_epochs, sft.batch_size) == ("gold", None, 2e-3, 3, 32)
-    assert (rl.learning_rate, rl.max_steps, rl.groups_per_batch, rl.group_size) == (2e-3, 60, 12, 8)
-    assert (rl.kl_penalty_coef, rl.eval_every, rl.save_every) == (0.1, 10, 10)
+    assert (sft.answers, sft.rows, sft.learning_rate, sft.num_epochs, sft.batch_size) == ("gold", None, 2e-3, 2, 32)
+    assert (rl.learning_rate, rl.max_steps, rl.groups_per_batch, rl.group_size) == (2e-3, 48, 12, 8)
+    assert (rl.kl_penalty_coef, rl.eval_every, rl.save_every) == (0.1, 12, 12)
     assert rl.load_checkpoint_path == str(tmp_path / "start")
     for cfg in (start, sft, rl):
         assert (cfg.seed, cfg.lora_rank, cfg.validation_examples, cfg.env_options) == (4, 16, 256, "prompt=short")
