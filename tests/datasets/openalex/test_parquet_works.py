@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from openalex_file import PUBLISHED, made_up_works, published_table, write_snapshot
 
 from scisci_gym.datasets.openalex import parquet_works
-from scisci_gym.datasets.openalex.decode import BadRecord
+from scisci_gym.datasets.openalex.decode import BadRecord, decode_block
 from scisci_gym.datasets.openalex.parquet_works import decode_columns
 from scisci_gym.datasets.openalex.record import DAMAGE, UnusableWork, work_row
 from scisci_gym.datasets.openalex.snapshot import read_works
@@ -71,6 +71,16 @@ def test_columns_give_what_the_plain_reader_gives(works, skipped):
             decode_columns(batch, Counter())
         with pytest.raises(UnusableWork, match=re.escape(str(caught.value))):
             work_row(works[skipped:][caught.value.index])
+
+
+def test_real_works_are_the_same_in_both_formats(real_works):
+    with gzip.open(real_works) as stream:
+        lines = stream.read()
+    table = published_table([json.loads(line) for line in lines.splitlines()])
+    dropped, dropped_lines = Counter(), Counter()
+    batch = decode_columns(table.to_batches()[0], dropped)
+    assert batch.equals(decode_block(lines, dropped_lines))
+    assert +dropped == +dropped_lines
 
 
 def test_both_formats_of_a_snapshot_give_the_same_dataset(tmp_path, command, small_works):
