@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,8 @@ class _Pooled:
         self.torch = torch
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        self.net: Any = AutoModel.from_pretrained(folder, dtype="auto").to(self.device).eval()
+        with _quiet():  # It reports weights of heads that are not needed here.
+            self.net: Any = AutoModel.from_pretrained(folder, dtype="auto").to(self.device).eval()
         self.limit = min(MAX_TOKENS, self.net.config.max_position_embeddings)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
@@ -95,6 +96,21 @@ class _Pooled:
             hidden = self.net(input_ids=ids, attention_mask=mask).last_hidden_state.float()
         weights = mask.unsqueeze(-1)
         return ((hidden * weights).sum(1) / weights.sum(1)).cpu().numpy()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    from transformers.utils import logging
+
+    before, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bar:
+            logging.enable_progress_bar()
 
 
 def remembering(encode: Encoder) -> Encoder:

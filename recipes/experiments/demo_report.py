@@ -16,6 +16,7 @@ from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, Transcript, write_experiment_page
 from .demo import ENV_OPTIONS, DemoResult
 from .demo_challenge import AFTER
+from .demo_settings import LANGUAGE_MODEL, model_folder
 from .report import FLIP_HEADINGS, flip_rows, terminal_table
 from .result import compared
 
@@ -98,11 +99,15 @@ def print_summary(result: DemoResult, report: Path, out: Path, console: Console)
     for sentence in verdict(result) + result.notes:
         console.print(f"- {sentence}", soft_wrap=True)
     console.print(f"\nreport: {report}\n\nnext:")
-    data, model = out / "data", out / "model"
+    data, model = out / "data", model_folder(out, result.settings)
+    # Of a language model the options of the demo's own run, of a tiny one those that suit it.
+    own = {"max_tokens": 12, "learning_rate": "2e-3", "kl_penalty_coef": 0.1}
+    if result.settings.model is not None:
+        own = {**LANGUAGE_MODEL, "learning_rate": result.settings.rl["rate"], "load_checkpoint_path": out / "sft"}
+    options = " ".join(f"{name}={value}" for name, value in own.items())
     for command in (
         f"scisci-gym play disruption-v0 --dataset {data}",
-        f"scisci-gym train rl dataset={data} model_name={model} env_options=prompt=short max_tokens=12 "
-        f"learning_rate=2e-3 kl_penalty_coef=0.1 log_path=runs/mine",
+        f"scisci-gym train rl dataset={data} model_name={model} env_options=prompt=short {options} log_path=runs/mine",
         f"scisci-gym eval {out / 'rl'} --split validation",
     ):
         console.print(f"  {command}", soft_wrap=True)
@@ -171,7 +176,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
             folded=True,
         ),
     ]
-    made = "made for this run" if settings.model is None else f"{Path(settings.model).name}"
+    made = "made for this run" if settings.model is None else f"given as {settings.model}"
     source = f"Real works from {settings.works}" if settings.works else "Synthetic corpus"
     return write_experiment_page(
         out / "report.html",
