@@ -174,7 +174,7 @@ def compared(ours, theirs, among):
     here, there = np.isfinite(ours), np.isfinite(theirs)
     both = here & there
     equal = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-    rank = spearmanr(ours[both], theirs[both]).statistic if both.sum() > 2 else np.nan
+    rank = spearmanr(ours[both], theirs[both])[0] if both.sum() > 2 else np.nan
     return f"{among.sum():,} | {equal.sum():,} | {(here & ~there).sum():,} | {(there & ~here).sum():,} | {rank:.4f}"
 
 
@@ -187,7 +187,7 @@ def main():
     parser.add_argument("--measure", choices=["cd", "atypicality"], default="cd")
     parser.add_argument("--samples", type=int, nargs="+", default=[20], help="null networks of the peers")
     arguments = parser.parse_args()
-    from scisci_gym.datasets.disruption import cd_index
+    from scisci_gym.datasets.disruption import cd_index, disruption_counts
     from scisci_gym.datasets.graph import CitationGraph
     from scisci_gym.datasets.novelty.atypicality import atypicality_of_year
     from scisci_gym.datasets.novelty.venue_pairs import checked_venues
@@ -232,6 +232,10 @@ def main():
             row("novelpy", "DI1 against CD_5", ours, values, of_year)
             row("novelpy", "DI1 against CD without end", cd_index(graph, None), values, of_year)
             row("novelpy", "its own rule, written here", novelpy_rule(graph, nodes.tolist()), values, of_year)
+            n_i, n_j, n_k = disruption_counts(graph, WINDOW)
+            bare, uncited = graph.reference_counts == 0, n_i + n_j == 0
+            print(f"\nWith a CD index: {(bare & ~uncited).sum():,} papers without references, ", end="")
+            print(f"{(~bare & uncited & (n_k > 0)).sum():,} with references that nobody cites in the window.")
             return
 
         def own(samples, seed, of=graph):
