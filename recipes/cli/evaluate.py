@@ -108,7 +108,7 @@ def evaluate(
 
     def act() -> None:
         from ...evaluation.leaderboard import LeaderboardOptions
-        from ...evaluation.learners import sentence_encoder
+        from ...evaluation.learned_baselines import sentence_encoder
         from ...evaluation.probes.contamination import cutoff_date
         from ..experiments.evaluate import evaluate_all
         from ..experiments.evaluate_run import Layers, evaluate_run, pass_rates_file

@@ -27,7 +27,7 @@ from ...envs.disruption import DisruptionEnv
 from ...evaluation.ask import Answer
 from ...evaluation.baselines import simple_baselines
 from ...evaluation.comparison import ArmDifference, arm_difference
-from ...evaluation.learners import TFIDF
+from ...evaluation.learned_baselines import TFIDF
 from ...evaluation.metrics import Scores
 from ...evaluation.outcome import PolicyResult, score_answers
 from ..kit.config import TINY_REPORT

@@ -18,7 +18,7 @@ from ...envs.kit.single_turn import SingleTurnEnv
 from ...envs.registry import spec, specs
 from ...evaluation.ask import Policy, Task
 from ...evaluation.leaderboard import Kind, Leaderboard, LeaderboardOptions, baseline_entries, board, entry, servable
-from ...evaluation.learners import Encoder
+from ...evaluation.learned_baselines import Encoder
 from ..kit.checkpoints import chosen_checkpoint
 from ..kit.config import MAX_TOKENS, parse_options, renderer_name_for, suited_env_options, suited_max_tokens
 from ..kit.engines import engine_kind, open_engine

@@ -15,7 +15,7 @@ from ...evaluation.ask import Task
 from ...evaluation.evaluators import held_out_nll_builder
 from ...evaluation.examination import Examination
 from ...evaluation.leaderboard import Leaderboard, LeaderboardOptions
-from ...evaluation.learners import Encoder
+from ...evaluation.learned_baselines import Encoder
 from ...evaluation.probes.consistency import consistency_report
 from ...evaluation.probes.contamination import contamination_report
 from ...evaluation.probes.flips import flip_report

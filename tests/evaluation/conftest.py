@@ -12,7 +12,7 @@ from scisci_gym.datasets.labels.eligibility import LabelRules
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.datasets.synthetic.corpus import SyntheticCorpus
 from scisci_gym.envs.kit.samples import sample_papers
-from scisci_gym.evaluation import examination, learners
+from scisci_gym.evaluation import examination, learned_baselines
 from scisci_gym.evaluation.ask import Task
 from scisci_gym.evaluation.examination import Examination
 
@@ -93,8 +93,8 @@ def small_dataset(tmp_path_factory):
 @pytest.fixture
 def quick(monkeypatch):
     """Few and small candidates for the learned baselines, few resamples: for tests of what comes out, not how good."""
-    monkeypatch.setattr(learners, "STRENGTHS", (0.3,))
-    monkeypatch.setattr(learners, "RATES", (0.1,))
-    monkeypatch.setattr(learners, "ROUNDS", 5)
+    monkeypatch.setattr(learned_baselines, "STRENGTHS", (0.3,))
+    monkeypatch.setattr(learned_baselines, "RATES", (0.1,))
+    monkeypatch.setattr(learned_baselines, "ROUNDS", 5)
     monkeypatch.setattr("scisci_gym.evaluation.bootstrap.RESAMPLES", 100)
-    learners._candidates.cache_clear()
+    learned_baselines._candidates.cache_clear()

@@ -11,10 +11,10 @@ from scisci_gym.envs.kit.answers import format_number
 from scisci_gym.envs.kit.episodes import run_sync
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.registry import make, spec, specs
-from scisci_gym.evaluation import learners
+from scisci_gym.evaluation import learned_baselines
 from scisci_gym.evaluation.ask import grade
 from scisci_gym.evaluation.baselines import Examples, baseline_answers, baseline_names, examples_of
-from scisci_gym.evaluation.learners import (
+from scisci_gym.evaluation.learned_baselines import (
     embeddings,
     label_probabilities_of,
     metadata_of,
@@ -94,7 +94,7 @@ def test_random_answers_get_a_third(small_dataset) -> None:
 def test_probabilities_of_both_orders_of_a_pair_mirror_each_other(small_dataset) -> None:
     examples = examples_of("disruption-pairwise-v0", str(small_dataset))
     test = examples.test()
-    found = predicted_probabilities(learners.TFIDF, examples.train, examples.validation, test)
+    found = predicted_probabilities(learned_baselines.TFIDF, examples.train, examples.validation, test)
     assert found[0::2] == pytest.approx(found[1::2, ::-1])
     assert [env.papers for env in test[0::2]] == [env.papers[::-1] for env in test[1::2]]
 
@@ -103,10 +103,12 @@ def test_probabilities_of_both_orders_of_a_pair_mirror_each_other(small_dataset)
 def test_labels_that_answer_two_questions_are_in_the_order_of_their_product() -> None:
     papers = sample_papers()
     envs = [make("impact-v0", paper) for paper in papers]
-    found = predicted_probabilities(learners.METADATA, envs, [], envs).reshape(-1, 3, 3)
+    found = predicted_probabilities(learned_baselines.METADATA, envs, [], envs).reshape(-1, 3, 3)
     env_class = spec("impact-v0")
     parts = [
-        predicted_probabilities(learners.METADATA, [make(f"{kind}-v0", paper) for paper in papers], [], envs_of, seed=0)
+        predicted_probabilities(
+            learned_baselines.METADATA, [make(f"{kind}-v0", paper) for paper in papers], [], envs_of, seed=0
+        )
         for kind in ("disruption", "novelty")
         for envs_of in [[make(f"{kind}-v0", paper) for paper in papers]]
     ]
@@ -122,8 +124,8 @@ def papers_with_words(n: int, start: int = 0) -> tuple[tuple[Paper, ...], tuple[
     return made, labels
 
 
-@pytest.mark.parametrize("learner", [learners.TFIDF, embeddings(letters)])
-def test_text_baselines_learn_from_words(learner: learners.Learner) -> None:
+@pytest.mark.parametrize("learner", [learned_baselines.TFIDF, embeddings(letters)])
+def test_text_baselines_learn_from_words(learner: learned_baselines.Learner) -> None:
     train, (test, expected) = papers_with_words(60), papers_with_words(10, 100)
     labels = ("disruptive", "neutral", "consolidating")
     found = label_probabilities_of(learner, labels, train, papers_with_words(10, 200), test)
@@ -136,8 +138,8 @@ def test_candidates_are_chosen_on_validation_papers() -> None:
     train, (test, _) = papers_with_words(60), papers_with_words(10, 100)
     (held_out, known), labels = papers_with_words(10, 200), ("disruptive", "neutral")
     swapped = tuple(labels[1 - labels.index(label)] for label in known)
-    fair = label_probabilities_of(learners.TFIDF, labels, train, (held_out, known), test, by_brier=True)
-    unfair = label_probabilities_of(learners.TFIDF, labels, train, (held_out, swapped), test, by_brier=True)
+    fair = label_probabilities_of(learned_baselines.TFIDF, labels, train, (held_out, known), test, by_brier=True)
+    unfair = label_probabilities_of(learned_baselines.TFIDF, labels, train, (held_out, swapped), test, by_brier=True)
     assert fair.max(axis=1).mean() > unfair.max(axis=1).mean() + 0.1
 
 

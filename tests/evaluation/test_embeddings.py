@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from scisci_gym import Paper, spec
-from scisci_gym.evaluation import learners
+from scisci_gym.evaluation import learned_baselines
 from scisci_gym.evaluation.baselines import baseline_names
 from scisci_gym.evaluation.embeddings import MODELS_VARIABLE, folder_encoder, model_folders
 
@@ -60,7 +60,7 @@ def test_a_linear_head_learns_from_them(models: Path) -> None:
         labels = ("neutral", "disruptive") * 20
         return tuple(Paper(openalex_id=f"W{i}", title=f"{words[x]} {i}") for i, x in enumerate(labels, start)), labels
 
-    (learner,) = learners.local_embeddings()
+    (learner,) = learned_baselines.local_embeddings()
     test, expected = part(400)
-    found = learners.label_probabilities_of(learner, ("neutral", "disruptive"), part(0), part(200), test)
+    found = learned_baselines.label_probabilities_of(learner, ("neutral", "disruptive"), part(0), part(200), test)
     assert [("neutral", "disruptive")[row] for row in found.argmax(axis=1)] == list(expected)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scisci_gym.cli import app
-from scisci_gym.evaluation import learners
+from scisci_gym.evaluation import learned_baselines
 from scisci_gym.evaluation.leaderboard import LeaderboardOptions
 from scisci_gym.recipes.experiments.evaluate import _base_model
 
@@ -32,8 +32,8 @@ def test_a_base_model_is_asked_once_and_a_killed_evaluation_goes_on(
     """The whole command on the local engine, with half of the answers taken away before it is called again."""
     # The baselines are not what is tested here.
     for name, value in (("STRENGTHS", (0.3,)), ("RATES", (0.1,)), ("ROUNDS", 3)):
-        monkeypatch.setattr(learners, name, value)
-    learners._candidates.cache_clear()
+        monkeypatch.setattr(learned_baselines, name, value)
+    learned_baselines._candidates.cache_clear()
     out = tmp_path / "out"
     command = ["eval", "--all", "--dataset", str(dataset), "--model", str(model), "--out", str(out)]
     command += ["--env", "disruption-v0", "--env", "hit-paper-forecast-v0", "--env-options", "prompt=short"]
