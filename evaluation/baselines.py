@@ -88,8 +88,8 @@ async def baseline_answers(
     - class prior: a label drawn with the shares that labels have in training; where probabilities are asked for, these
       shares. Numbers: the number of a training example drawn at random ("training draw").
     - uniform random: any label, all equally probable. Numbers: any in [-1, 1].
-    - metadata only, TF-IDF, embeddings: learned from the training examples; see `learned_baselines`. MiniLM and SmolLM2 are
-      among them where their folders are; see `model_folders`.
+    - metadata only, TF-IDF, embeddings: learned from the training examples; see `learned_baselines`. MiniLM and SmolLM2
+      are among them where their folders are; see `model_folders`.
 
     `name` is one of `baseline_names`; any other raises ValueError. The `encoder` is for embeddings, and the `seed` is
     that of the draws and of the learners.
