@@ -25,7 +25,7 @@ from ..envs.kit.base import SciSciEnv
 from ..envs.kit.cards import class_shares
 from ..envs.registry import spec
 from ..envs.training.groups import OrderMaker, SciSciDatasetBuilder
-from ..envs.training.order import BalancedOrder
+from ..envs.training.order import Balanced, LabelOrder, Proportional
 from .kit.balance import AdaptiveOrder, Balance
 from .kit.checkpoints import state_path
 from .kit.compat import metrics_of_all_groups, prepare_rl_resume
@@ -113,10 +113,15 @@ def _facts_of(env_class: type[SciSciEnv], dataset: str, content_hash: str | None
 
 
 def _balance(config: Any, value: Balance | None) -> Balance:
-    """A tiny model that answers with labels sees them equally often: the most frequent one would take over at once."""
+    """A tiny model that answers with labels sees them equally often: the most frequent one would take over at once.
+
+    Where it answers with probabilities, equal shares would teach it wrong ones: every batch has the labels as often as
+    all papers have them."""
     if value is not None or config.curriculum != "none" or tiny_notes(config.model_name) is None:
         return value or "off"
     env_class = spec(config.env)
+    if env_class.asks_for == "probabilities":
+        return "proportional"
     return "equal" if env_class.asks_for == "label" and not env_class.drawn else "off"
 
 
@@ -165,8 +170,9 @@ class CLIConfig(RecipeConfig):
     balance_labels: Balance = chz.field(
         default=None,
         munger=_balance,
-        doc="Order of papers by label: by turns (equal), or more often as the policy stops naming it (adaptive, at "
-        "every validation); default: off, and equal for a tiny model that answers with labels.",
+        doc="Order of papers by label: in every batch as often as among all papers (proportional), by turns (equal), "
+        "or more often as the policy stops naming it (adaptive, at every validation); default: off; for a tiny model equal where it "
+        "answers with labels and proportional where it answers with probabilities.",
     )
     curriculum: Curriculum = chz.field(
         default="none", doc="Easy papers first, by distance from the label boundary (margin) or by pass rate."
@@ -239,6 +245,9 @@ def build_config(cfg: CLIConfig) -> train.Config:
     )
 
 
+BY_LABEL = {"equal": Balanced, "proportional": Proportional}
+
+
 def _order(cfg: CLIConfig) -> OrderMaker | None:
     """The maker of the order that the options ask for; None for papers in random order."""
     if cfg.curriculum != "none":
@@ -249,7 +258,8 @@ def _order(cfg: CLIConfig) -> OrderMaker | None:
         if cfg.validation_examples == 0 or not cfg.eval_every:
             raise ValueError("balance_labels=adaptive goes by answers to validation papers; turn validation on")
         return AdaptiveOrder(cfg.env, cfg.groups_per_batch, cfg.log_path)
-    return BalancedOrder(cfg.env) if cfg.balance_labels == "equal" else None
+    kind = BY_LABEL.get(cfg.balance_labels)
+    return kind and LabelOrder(cfg.env, kind)
 
 
 async def _train(cfg: CLIConfig, config: train.Config) -> None:

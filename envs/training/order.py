@@ -43,14 +43,41 @@ class Balanced:
         return int(self.places[label][self.orders[label](turn)])
 
 
+class Proportional:
+    """All examples once an epoch, each label spread evenly over it: stratified sampling with proportional allocation.
+
+    Any stretch of the order holds a label nearly as often as all examples do. The expectation of a gradient is that of
+    `Shuffled`, but it does not vary with how many papers of a rare label a batch happens to hold. `labels` are the gold
+    labels of all examples.
+    """
+
+    def __init__(self, labels: Sequence[str], seed: int):
+        self.places = [np.flatnonzero(np.asarray(labels) == name) for name in sorted(set(labels))]
+        self.size, self.seed = len(labels), seed
+        self._epoch, self._order = -1, np.zeros(0, np.int64)
+
+    def __call__(self, position: int) -> int:
+        epoch, within = divmod(position, self.size)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self._order_of(epoch)
+        return int(self._order[within])
+
+    def _order_of(self, epoch: int) -> np.ndarray:
+        rng = np.random.default_rng([self.seed, epoch])
+        shuffled = [rng.permutation(places) for places in self.places]
+        due = [(np.arange(len(places)) + rng.random()) / len(places) for places in self.places]
+        return np.concatenate(shuffled)[np.argsort(np.concatenate(due), kind="stable")]
+
+
 @dataclass(frozen=True)
-class BalancedOrder:
-    """Maker of a `Balanced` order over the gold labels of an environment's examples."""
+class LabelOrder:
+    """Maker of an order by the gold labels of an environment's examples: `Balanced` or `Proportional`."""
 
     env_id: str
+    kind: type[Balanced] | type[Proportional]
 
     def __call__(self, examples: Sequence[Example], seed: int) -> Order:
-        return Balanced([make(self.env_id, *example).gold_label for example in examples], seed)
+        return self.kind([make(self.env_id, *example).gold_label for example in examples], seed)
 
 
 @functools.lru_cache(maxsize=16)

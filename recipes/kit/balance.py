@@ -19,7 +19,7 @@ from ...envs.registry import make, spec
 from ...envs.training.order import Order, Shuffled
 from ..monitoring.metrics import read_metrics
 
-Balance = Literal["off", "equal", "adaptive"]
+Balance = Literal["off", "proportional", "equal", "adaptive"]
 PREDICTED = "validation/predicted/"
 # The exponent and the limit of a label's weight. A share of the answers below LEAST_SHARE counts as LEAST_SHARE.
 GAIN, LIMIT, LEAST_SHARE = 1.5, 4.0, 0.02
