@@ -171,8 +171,8 @@ class CLIConfig(RecipeConfig):
         default=None,
         munger=_balance,
         doc="Order of papers by label: in every batch as often as among all papers (proportional), by turns (equal), "
-        "or more often as the policy stops naming it (adaptive, at every validation); default: off; for a tiny model equal where it "
-        "answers with labels and proportional where it answers with probabilities.",
+        "or more often as the policy stops naming it (adaptive, at every validation); default: off; for a tiny model "
+        "equal where it answers with labels and proportional where it answers with probabilities.",
     )
     curriculum: Curriculum = chz.field(
         default="none", doc="Easy papers first, by distance from the label boundary (margin) or by pass rate."
