@@ -39,13 +39,13 @@ from .runner import Runner, is_resumed
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
 # Real abstracts are three times as long as synthetic ones and have more words: a step takes longer, rounds are fewer.
 SYNTHETIC_MODEL, REAL_MODEL = {"steps": 400}, {"steps": 400, "vocab_size": 3000, "max_rounds": 2}
-# On the synthetic corpus the loss of SFT hardly falls after the third of eight epochs.
-SYNTHETIC_SFT_EPOCHS, REAL_SFT_EPOCHS = 3, 8
+# On the synthetic corpus the loss of SFT hardly falls after the second of eight epochs.
+SYNTHETIC_SFT_EPOCHS, REAL_SFT_EPOCHS = 2, 8
 # Where RL starts from, its steps, groups a step, learning rate and KL penalty. On the synthetic corpus RL finds
 # everything by itself. A KL penalty towards its nearly uniform start keeps all labels in play; without it one of them
 # vanished for good on one seed of seven. On real text, where the signal is weak, RL from the format alone collapses to
 # one label: it starts from SFT, more slowly and with more groups a step.
-SYNTHETIC_RL = {"start": "start", "steps": 60, "groups": 12, "rate": 2e-3, "kl": 0.1}
+SYNTHETIC_RL = {"start": "start", "steps": 48, "groups": 12, "rate": 2e-3, "kl": 0.1}
 REAL_RL = {"start": "sft", "steps": 60, "groups": 32, "rate": 3e-4, "kl": 0.0}
 
 
@@ -71,7 +71,7 @@ class DemoSettings:
     sft_epochs: int | None = None
     sft_rate: float = 2e-3
     pretraining_steps: int | None = None
-    eval_every: int = 10
+    eval_every: int = 12
 
     @property
     def scheme(self) -> str:

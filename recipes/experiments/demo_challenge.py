@@ -25,7 +25,7 @@ from .runner import Runner
 
 MODEL, BEFORE, AFTER = "challenged-model", "challenged-start", "challenged-rl"
 """Names of folders in that of the demo: of the model, its answers as it is, and the run of RL."""
-PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 30, 200
+PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 24, 200
 GROUPS = 12
 """Groups of a step of RL: as many papers of each of the three labels."""
 ENV_OPTIONS = {"prompt": "short"}
@@ -65,7 +65,7 @@ def challenge_plan(out: Path, seed: int, steps: int, options: Mapping[str, Any])
 
     RL has the defaults of its recipe, but for `GROUPS`, `steps` and `options`.
     """
-    options = {**TINY, "groups_per_batch": GROUPS, "max_steps": steps, "eval_every": 15, "save_every": 15, **options}
+    options = {**TINY, "groups_per_batch": GROUPS, "max_steps": steps, "eval_every": 12, "save_every": 12, **options}
     return OneSeedPlan(
         dataset=str(out / "data"),
         model_name=str(out / MODEL),
@@ -108,7 +108,7 @@ def challenge_policies(
 ) -> list[ChallengedPolicy]:
     """Make the tiny model, train it, and challenge both policies; what is in `out` already is not done again.
 
-    `steps` are those of a round of pre-training, and of RL, of which there are 30 at most; `options` are of RL.
+    `steps` are those of a round of pre-training, and of RL, of which there are 24 at most; `options` are of RL.
     """
     pretraining, training = steps
     plan = challenge_plan(out, seed, min(training or RL_STEPS, RL_STEPS), options)

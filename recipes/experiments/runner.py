@@ -21,7 +21,7 @@ from .. import distill, dpo, rl, sft
 from ..kit.config import RecipeConfig
 from ..kit.engines import LOCAL_DEFAULTS, engine_kind, open_engine
 from ..kit.recipe import Recipe
-from ..monitoring.metrics import MetricsLog, finite
+from ..monitoring.metrics import MetricsLog, finite, progress
 from ..monitoring.record import read_run_record
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (rl.RECIPE, sft.RECIPE, dpo.RECIPE, distill.RECIPE)}
@@ -116,15 +116,18 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
     ):
         task, metrics = bar.add_task(label, total=steps), MetricsLog(folder)
 
+        def tenths(made: int) -> int:
+            return 10 * made // max(1, steps)
+
         def show(told: int) -> int:
             rows = metrics.rows()
             latest = [f"{name} {points[-1][1]:.2f}" for key, name in SHOWN if (points := finite(rows, key))]
             text = "  ".join(filter(None, [label, ", ".join(latest)]))
-            bar.update(task, completed=len(rows), description=text)
-            tenth = 10 * len(rows) // max(1, steps)
-            if tenth > told and not shown.is_terminal:
-                shown.print(f"{text}  {len(rows)}/{steps}", soft_wrap=True)
-            return max(tenth, told)
+            made, _ = progress(rows)
+            bar.update(task, completed=made, description=text)
+            if tenths(made) > told and not shown.is_terminal:
+                shown.print(f"{text}  {made}/{steps}", soft_wrap=True)
+            return max(tenths(made), told)
 
         def follow(told: int) -> None:
             while not stop.wait(0.5):
@@ -132,7 +135,7 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
             show(told)
 
         # Steps of an earlier process are not told again.
-        follower = threading.Thread(target=follow, args=[10 * len(metrics.rows()) // max(1, steps)], daemon=True)
+        follower = threading.Thread(target=follow, args=[tenths(progress(metrics.rows())[0])], daemon=True)
         follower.start()
         try:
             with redirect_stdout(log), redirect_stderr(log):

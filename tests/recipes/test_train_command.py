@@ -49,15 +49,25 @@ def test_a_wrong_option_is_named_on_one_line(arguments: list[str], message: str)
 
 
 def test_progress_without_a_terminal_is_a_line_for_each_tenth(tmp_path: Path) -> None:
+    def rows(*steps: int) -> str:
+        return "".join(json.dumps({"step": step, "progress": (step + 1) / 40}) + "\n" for step in steps)
+
     shown = io.StringIO()
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps({"step": step}) + "\n" for step in range(20)))
+    (tmp_path / "metrics.jsonl").write_text(rows(*range(20)))
     with redirect_stdout(shown), training_progress("rl", tmp_path, 40, Console()):
         print("what the cookbook prints")
         with (tmp_path / "metrics.jsonl").open("a") as metrics:
-            metrics.write(json.dumps({"step": 20, "env/all/reward/total": 0.5}) + "\n")
-            metrics.write("".join(json.dumps({"step": step}) + "\n" for step in range(21, 24)))
+            metrics.write(json.dumps({"step": 20, "env/all/reward/total": 0.5}) + "\n" + rows(21, 22, 23))
     assert shown.getvalue() == "rl  reward 0.50  24/40\n"
     assert "what the cookbook prints" in (tmp_path / "console.log").read_text()
+
+
+def test_an_evaluation_after_the_last_update_is_no_update(tmp_path: Path) -> None:
+    shown = io.StringIO()
+    rows = [{"step": 0, "progress": 0.5}, {"step": 1, "progress": 1.0}, {"step": 2, "validation/macro_f1": 0.25}]
+    with redirect_stdout(shown), training_progress("rl", tmp_path, 2, Console()):
+        (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert shown.getvalue() == "rl  validation macro-F1 0.25  2/2\n"
 
 
 def test_an_interrupted_run_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
