@@ -26,6 +26,7 @@ from ...datasets.labels.eligibility import LabelRules
 from ...datasets.store import load_card, load_papers
 from ...datasets.synthetic.corpus import SyntheticCorpus
 from ...engine import run_seed
+from ...engine.tiny.init_model import InitOptions
 from ...envs.kit.base import SciSciEnv
 from ...envs.registry import spec
 from ...evaluation.ask import Answer, Policy, Task, policy_answers
@@ -58,6 +59,8 @@ class LearnableSettings:
         Citations that a paper needs to carry a label.
     pretraining_steps : int
         Steps of a round of pre-training.
+    pretraining_rate : float
+        Its learning rate.
     examples, attempts : int
         Test examples, and sampled answers to each, that the policy is scored on.
     rl : dict
@@ -69,13 +72,20 @@ class LearnableSettings:
     fidelity: float = 0.9
     min_citations: int = LabelRules.min_citations
     pretraining_steps: int = 300
+    pretraining_rate: float = InitOptions.learning_rate
     examples: int = 128
     attempts: int = 4
     rl: dict[str, Any] = field(default_factory=dict)
 
 
 MORE_PAPERS: dict[str, Any] = {"papers": 12_000}
-FOR_HITS: dict[str, Any] = {"papers": 16_000, "min_citations": 8, "fidelity": 0.95, "pretraining_steps": 600}
+FOR_HITS: dict[str, Any] = {
+    "papers": 16_000,
+    "min_citations": 8,
+    "fidelity": 0.95,
+    "pretraining_steps": 900,
+    "pretraining_rate": 2e-3,
+}
 SUITED = {
     "disruption-selfplay-v0": MORE_PAPERS,
     "hit-paper-forecast-v0": FOR_HITS,
@@ -86,7 +96,8 @@ SUITED = {
 A fortieth of the papers validates: where rewards vary much from paper to paper, that of 6,000 is too few to choose a
 checkpoint by. Of the papers with five citations an eighth are hits, of those with eight a quarter: with an eighth and a
 wording that tells the truth nine times in ten, the proof failed on two seeds of three. An answer that cannot be parsed
-costs several times what the best one earns, so the model has to know the format better."""
+costs several times what the best one earns, so the model has to know the format better. It gets there slowly: at 5e-3
+the residual stream grew to several hundred at the tokens of the answer, beside which RL found no trace of the text."""
 
 
 def settings_for(env_id: str, seeds: tuple[int, ...], papers: int | None = None) -> LearnableSettings:
@@ -204,6 +215,7 @@ def _learn(
         seed=streams_of(seed)["model"],
         progress=console.is_terminal,
         steps=settings.pretraining_steps,
+        learning_rate=settings.pretraining_rate,
     )
     cfg = CLIConfig(
         env=env_id,
