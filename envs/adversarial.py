@@ -42,8 +42,8 @@ class AdversarialEnv(TwoTurnEnv):
         R_correctness is the mean over the questions that an answer holds, +1 for a right one and -1 for a wrong one:
         in [-1, 1], and 0 if one of two is right. It changes nothing where there is one question.
     argue_all : bool
-        B argues about every question that an answer holds, and not about one of them. It changes nothing where there is
-        one question.
+        B argues about every question that an answer holds (the default), or about one of them that the seed draws. It
+        changes nothing where there is one question.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AdversarialEnv(TwoTurnEnv):
         judge: ReasonsJudge | str | None = None,
         reasons: Reasons | str | None = None,
         partial: bool = False,
-        argue_all: bool = False,
+        argue_all: bool = True,
         **shared: Any,
     ):
         super().__init__(paper, reasons=REASONS.resolve(reasons or "quotes"), partial=partial, **shared)
@@ -76,7 +76,7 @@ class AdversarialEnv(TwoTurnEnv):
         REASONS.resolve(options.get("reasons") or "quotes").prepare(cls.question_env)
 
     @classmethod
-    def ways_to_argue(cls, label: str, argue_all: bool = False) -> list[tuple[tuple[str, ...], str]]:
+    def ways_to_argue(cls, label: str, argue_all: bool = True) -> list[tuple[tuple[str, ...], str]]:
         """What B may argue for after an answer, each way equally likely.
 
         Another answer to one of the questions or, with `argue_all`, to each of them; and the label that following makes
@@ -142,18 +142,18 @@ class AdversarialDisruptionEnv(AdversarialEnv):
 
 @register
 class AdversarialImpactEnv(AdversarialEnv):
-    """Predict disruption and novelty of a paper, face a challenge about one of them, and defend or revise.
+    """Predict disruption and novelty of a paper, face a challenge about both, and defend or revise.
 
     Description
     -----------
     Agent A, who is trained, predicts how a paper is taken up and how it combines what it builds on, in one answer.
-    Agent B, who is fixed, then argues for another answer to one of the two questions, or, in the control, only asks
-    "Are you sure?". A has the last word.
+    Agent B, who is fixed, then argues for another answer to each of the two questions (with ``argue_all=false`` to one
+    of them), or, in the control, only asks "Are you sure?". A has the last word.
 
-    What B argues for is drawn by the seed among the four answers that A did not give, two to each question, without
-    looking at the outcome. So obeying B, inverting it, and probing it with a first answer gain nothing. Only B's
-    argument, which comes from the paper's text, can be worth following. The metrics count a challenge as one for the
-    truth if the answer that it argues for is right, whatever A said to the other question.
+    What B argues for is drawn by the seed among the answers that A did not give, two to each question, without looking
+    at the outcome. So obeying B, inverting it, and probing it with a first answer gain nothing. Only B's arguments,
+    which come from the paper's text, can be worth following. The metrics count a challenge as one for the truth if all
+    that it argues for is right.
     """
 
     env_id = "impact-adversarial-v0"

@@ -126,10 +126,11 @@ class CDForecastV1Env(CDForecastEnv):
 
     Version history
     ---------------
-    v1: paid by rank; v0 by distance.
+    v1: paid by rank, and the full prompt shows facts; v0 by distance.
     """
 
     env_id = "cd-forecast-v1"
+    facts_in_full = True
 
     def __init__(self, paper: Paper, *, ranks: Sequence[float] | None = None, **shared: Any):
         super().__init__(paper, **shared)

@@ -166,12 +166,17 @@ class PaperEnv(SciSciEnv):
     references : bool
         Show the titles of the papers that it cites.
     facts : bool
-        Show the number of authors, and of references that certainly appeared before the paper (up to 20).
+        Show the number of authors, and of references that certainly appeared before the paper (up to 20). Default: in
+        the full prompt of a forecast's v1, nowhere else.
     """
 
-    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False, facts: bool = False):
+    facts_in_full: ClassVar[bool] = False
+    """Whether the full prompt shows facts by default."""
+
+    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False, facts: bool | None = None):
         super().__init__(paper, prompt=prompt, references=references)
-        self.paper, self.facts = paper, facts
+        self.paper = paper
+        self.facts = (prompt == "full" and self.facts_in_full) if facts is None else facts
         label = self.label_of(paper)
         if label is None:
             raise missing_label(self)

@@ -46,7 +46,7 @@ class ForecastEnv(LabelEnv):
     def honest_guess(cls) -> str | None:
         return format_probabilities([1 / len(cls.labels)] * len(cls.labels), cls.labels)
 
-    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False, facts: bool = False):
+    def __init__(self, paper: Paper, *, prompt: str = "full", references: bool = False, facts: bool | None = None):
         super().__init__(paper, prompt=prompt, references=references, facts=facts)
 
     def pay(self, probabilities: Sequence[float], truth: int) -> RewardBreakdown:
@@ -87,8 +87,10 @@ class SkillForecastEnv(ForecastEnv):
 
     Version history
     ---------------
-    v1: paid by skill against the prior; v0 by 1 minus the Brier score.
+    v1: paid by skill against the prior, and the full prompt shows facts; v0 by 1 minus the Brier score.
     """
+
+    facts_in_full = True
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -24,7 +24,8 @@ def paper_block(paper: Paper, *, details: bool = True, references: bool = False,
     else:
         lines.append(as_data(paper.title))
     if facts:
-        lines.append(f"Authors: {paper.authors_count}\nEarlier papers cited: {len(paper.reference_titles)}")
+        lines.append(f"Authors: {paper.authors_count or 'unknown'}")
+        lines.append(f"Earlier papers cited: {len(paper.reference_titles)}")
     if paper.abstract:
         lines.append(f"Abstract: {as_data(paper.abstract)}" if details else as_data(paper.abstract))
     if references and paper.reference_titles:

@@ -22,7 +22,7 @@ class ByteRenderer:
     def tokenizer(self):
         return self
 
-    def decode(self, tokens):
+    def decode(self, tokens, **_):
         return bytes(tokens).decode(errors="replace")
 
     def get_stop_sequences(self):

@@ -259,10 +259,11 @@ class TestBothLabels:
         assert play_impact(first, final)[-1].reward == reward
         assert play_impact(first, final, partial=True)[-1].reward == partial
 
-    def test_an_argument_is_about_one_question_and_changes_one_answer(self):
+    def test_an_argument_about_one_question_changes_one_answer(self):
+        options = {"control_rate": 0.0, "argue_all": False}
         seen = set()
         for seed in range(60):
-            logs = play_impact("neutral, novel", "neutral, novel", seed=seed, control_rate=0.0)[-1].logs
+            logs = play_impact("neutral, novel", "neutral, novel", seed=seed, **options)[-1].logs
             seen.add((logs["challenge_label"], logs["challenge"]))
         assert seen == {
             ("disruptive, novel", "truth"),
@@ -271,10 +272,10 @@ class TestBothLabels:
             ("neutral, balanced", "wrong"),
         }
 
-    def test_arguments_about_all_questions_change_the_whole_answer(self):
+    def test_by_default_arguments_are_about_all_questions_and_change_the_whole_answer(self):
         seen = set()
         for seed in range(60):
-            first, last = play_impact("neutral, novel", "neutral, novel", seed=seed, control_rate=0.0, argue_all=True)
+            first, last = play_impact("neutral, novel", "neutral, novel", seed=seed, control_rate=0.0)
             said = str(first.next_messages[-1]["content"])
             label = str(last.logs["challenge_label"])
             assert all(f"I would say {part}" in said for part in label.split(", "))

@@ -234,4 +234,8 @@ def test_facts_are_shown_on_demand_and_count_only_what_was_known(env_id, shown):
     asked = prompt(make(env_id, paper, prompt=shown, facts=True))
     assert "Authors: 3\nEarlier papers cited: 2" in asked
     assert "77" not in asked
-    assert "Authors" not in prompt(make(env_id, paper, prompt=shown))
+    by_default = env_id == "novelty-forecast-v1" and shown == "full"
+    assert ("Authors" in prompt(make(env_id, paper, prompt=shown))) == by_default
+    assert "Authors" not in prompt(make(env_id, paper, prompt=shown, facts=False))
+    nobody_knows = dataclasses.replace(paper, authors_count=0)
+    assert "Authors: unknown\n" in prompt(make(env_id, nobody_knows, prompt=shown, facts=True))

@@ -15,11 +15,6 @@ from scisci_gym.envs.kit.episodes import play_episode, run_sync
 ENVS = specs()
 
 
-class Tokenizer:
-    def decode(self, tokens, **_):
-        return bytes(tokens).decode()
-
-
 class Client:
     """A sampling client that answers with `write`; with None the answer is cut off."""
 
@@ -45,7 +40,6 @@ def folder(papers, tmp_path):
 
 
 def run(benchmark, client, renderer, **config):
-    renderer.tokenizer = Tokenizer()
     return asyncio.run(run_benchmark(benchmark, client, renderer, BenchmarkConfig(**config)))
 
 
