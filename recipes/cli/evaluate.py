@@ -112,6 +112,7 @@ def evaluate(
         from ...evaluation.probes.contamination import cutoff_date
         from ..experiments.evaluate import evaluate_all
         from ..experiments.evaluate_run import Layers, evaluate_run, pass_rates_file
+        from ..kit.preflight import troubles_in_one_line
 
         # The cookbook still calls deprecated methods of the SDK, about which a user can do nothing.
         warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
@@ -141,7 +142,7 @@ def evaluate(
             day = cutoff_date(cutoff) if cutoff else None
             tokens = Layers.public_tokens if max_tokens is None else max_tokens
             layers = Layers(_names(public), tokens, _names(inspect), tuple(probe or ()), day, pass_rates)
-            with console.status("reading the dataset") as status:
+            with troubles_in_one_line(run), console.status("reading the dataset") as status:
                 result = evaluate_run(run, layers, encoder, status.update, dataset=dataset, **shared)
             probed = [run / f"{name}.json" for name in layers.probes]
             written = [run / f"eval_{split}.json", run / f"eval_{split}.html", *probed]
@@ -162,7 +163,7 @@ def evaluate(
             max_tokens=max_tokens,
             **shared,
         )
-        with console.status("reading the dataset") as status:
+        with troubles_in_one_line(out), console.status("reading the dataset") as status:
             result = evaluate_all(options, encoder, status.update)
         _show(console, result, _write_leaderboard(result, out))
 

@@ -112,12 +112,13 @@ def one_line(text: str, limit: int = 600) -> str:
 
 
 @contextmanager
-def troubles_in_one_line(log_path: str | Path) -> Iterator[None]:
-    """Let a failure of the engine end the block as an `EngineTrouble`; its traceback goes to `error.log` in the run."""
+def troubles_in_one_line(folder: str | Path) -> Iterator[None]:
+    """Let a failure of the engine end the block as an `EngineTrouble`; its traceback goes to `folder`/error.log."""
     try:
         yield
     except tinker.TinkerError as error:
-        log = Path(log_path) / "error.log"
+        log = Path(folder) / "error.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
             traceback.print_exc(file=file)
         message = error.message if isinstance(error, tinker.RequestFailedError | tinker.APIError) else str(error)
