@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
 
 @dataclass(frozen=True, eq=False)
 class Atypicality:
-    """What `atypicality` returns; unpacks into ``z10, z_median, n_pairs``."""
+    """What `atypicality` returns; a sequence of ``z10, z_median, n_pairs``."""
 
     z10: np.ndarray
     """10th percentile of the z-scores of a paper's venue pairs, float64 (N,); NaN with fewer than two references of
@@ -42,8 +43,18 @@ class Atypicality:
     complements. A half differs from the whole by as much as the whole differs from infinitely many networks, in
     expectation. NaN where a half gives no score."""
 
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._columns[index]
+
     def __iter__(self) -> Iterator[np.ndarray]:
-        yield from (self.z10, self.z_median, self.n_pairs)
+        return iter(self._columns)
+
+    @property
+    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.z10, self.z_median, self.n_pairs
 
     @classmethod
     def of_years(cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Atypicality:

@@ -308,6 +308,7 @@ def test_unpacks_and_travels():
     z10, z_median, n_pairs = result
     assert z10 is result.z10
     assert z_median is result.z_median
+    assert (result[2] is n_pairs, len(result), len(result[:2])) == (True, 3, 2)
     copy = pickle.loads(pickle.dumps(result))
     assert np.array_equal(copy.n_left_out, result.n_left_out)
     lengths = np.array([(venues[graph.references(p)] >= 0).sum() for p in range(graph.n_papers)])
