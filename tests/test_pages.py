@@ -117,7 +117,7 @@ def test_the_researchers_loop_trains(
     monkeypatch.chdir(tmp_path)
     [loop] = blocks("docs/tutorials/rl-researcher.md", "python")
     assert len([line for line in loop.splitlines() if line.strip()]) <= 40
-    assert "UPDATES = 20" in loop
-    exec(compile(loop.replace("UPDATES = 20", "UPDATES = 2"), "loop.py", "exec"), {"__name__": "__main__"})
+    assert "UPDATES = 60" in loop
+    exec(compile(loop.replace("UPDATES = 60", "UPDATES = 2"), "loop.py", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out.splitlines() == [f"update {n}: mean reward -1.000" for n in (0, 1)]
     assert list((tmp_path / "runs" / "checkpoints").iterdir())
