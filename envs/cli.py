@@ -1,4 +1,4 @@
-"""Commands for people: `scisci-gym list`, `show`, `play`, `check`."""
+"""Commands for people: `scisci-gym list`, `show`, and those parts of `play` and `check` that need no training."""
 
 from typing import Annotated
 
@@ -20,8 +20,6 @@ from .opponents.judge import JUDGES
 from .opponents.reader import REASONS
 from .registry import make, spec, specs
 
-app = typer.Typer(no_args_is_help=True)
-
 EnvId = Annotated[str, typer.Argument(metavar="ID", help="The environment's id; `scisci-gym list` prints all of them.")]
 Dataset = Annotated[
     str | None,
@@ -37,7 +35,6 @@ Examples = Annotated[int, typer.Option(help="Number of examples, one after the o
 Split = Annotated[str, typer.Option(help="Part of the dataset: train, validation or test.")]
 
 
-@app.command("list")
 def list_environments() -> None:
     """List the environments."""
     table = Table("id", "reward", "what it asks", box=None, pad_edge=False)
@@ -48,7 +45,6 @@ def list_environments() -> None:
     Console().print(table)
 
 
-@app.command()
 def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None:
     """Show the card of an environment, how common its labels are, and an example."""
     examples = stop_on_bad_input(lambda: examples_of(env_id, dataset, split))
@@ -74,36 +70,22 @@ def show(env_id: EnvId, dataset: Dataset = None, split: Split = "train") -> None
     console.print(Panel(env.gold_answer(), title="a perfect answer", title_align="left"), markup=False)
 
 
-@app.command()
-def play(
-    env_id: EnvId,
-    dataset: Dataset = None,
-    split: Split = "train",
-    index: Index = 0,
-    seed: Seed = 0,
-    examples: Examples = 1,
-) -> None:
-    """Play an environment: answer in place of a model.
-
-    An answer may have several lines; an empty line sends it. If you leave out the answer tags, they are put around
-    the last line. What is no answer is asked for again, and a question mark gives a hint.
-    """
-    play_from(env_id, dataset, split, index, seed, examples)
-
-
 def play_from(
     env_id: str, dataset: str | None, split: str, index: int, seed: int, examples: int, rival: Rival | None = None
 ) -> None:
     """Play so many examples of a split, from the one of that index on, and from the first again after the last."""
     found = stop_on_bad_input(lambda: examples_of(env_id, dataset, split, seed))
     env_class = spec(env_id)
-    drawn = {"seed": seed} if "seed" in env_class.option_names() else {}
-    options = stop_on_bad_input(lambda: options_of(env_id, dataset, drawn))
+    options = stop_on_bad_input(lambda: options_of(env_id, dataset, drawn_by(env_id, seed)))
     chosen = [found[at % len(found)] for at in range(index, index + examples)]
     play_examples(Console(), env_id, chosen, options, class_shares(env_class, papers_of(dataset, split)), rival)
 
 
-@app.command()
+def drawn_by(env_id: str, seed: int) -> dict[str, int]:
+    """The option that gives an environment its seed; none for one that draws nothing."""
+    return {"seed": seed} if "seed" in spec(env_id).option_names() else {}
+
+
 def check(
     env_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="The environment's id. Without it, all are checked.")

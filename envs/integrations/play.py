@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 from tinker_cookbook.renderers import Message
-from tinker_cookbook.rl.message_env import MessageStepResult
 
 from ..kit.answers import CLOSE, format_answer
 from ..kit.base import Example, SciSciEnv
-from ..kit.episodes import run_sync
+from ..kit.episodes import Episode, play_episode, run_sync
 from ..kit.single_turn import SingleTurnEnv
 from ..kit.two_turn import TwoTurnEnv
 from ..registry import make
@@ -26,30 +25,11 @@ HINT = "?"
 
 
 @dataclass(frozen=True)
-class Played:
-    """A finished episode: the messages of whoever played, the sum of the rewards, and the result of the last step."""
-
-    texts: tuple[str, ...]
-    reward: float
-    result: MessageStepResult
-
-    @property
-    def right(self) -> bool:
-        """Whether the last answer was right."""
-        return bool(self.result.metrics["correct"])
-
-    @property
-    def predicted(self) -> str:
-        """The label that the last answer amounts to, for people."""
-        return str(self.result.logs["predicted"]) or "nothing that counts as an answer"
-
-
-@dataclass(frozen=True)
 class Rival:
     """A model whose answers are shown beside the player's: its name, and what it makes of an example."""
 
     name: str
-    play: Callable[[Example], Played]
+    play: Callable[[Example], Episode]
 
 
 class Hints:
@@ -98,8 +78,8 @@ def play_examples(
         Its answer is shown after the player's.
     """
     console.print(f"An empty line sends your answer; {HINT} gives a hint.", style="dim", highlight=False)
-    own: list[Played] = []
-    others: list[Played] = []
+    own: list[Episode] = []
+    others: list[Episode] = []
     for number, example in enumerate(examples, 1):
         if len(examples) > 1:
             console.rule(f"example {number} of {len(examples)}")
@@ -115,7 +95,7 @@ def play_examples(
         for name, episodes in (("You", own), (rival.name if rival else "", others)):
             if episodes:
                 reward = sum(episode.reward for episode in episodes) / len(episodes)
-                right = sum(episode.right for episode in episodes)
+                right = sum(bool(episode.result.metrics["correct"]) for episode in episodes)
                 console.print(f"{name}: {right} of {len(episodes)} right, mean reward {reward:+.3f}.", markup=False)
 
 
@@ -125,16 +105,12 @@ def print_messages(console: Console, messages: Sequence[Message]) -> None:
         console.print(Panel(Text(str(message["content"])), title=message["role"], title_align="left"))
 
 
-def _by_hand(console: Console, env: SciSciEnv, hints: Hints) -> Played:
-    messages, total, texts = run_sync(env.initial_observation()), 0.0, []
-    while True:
-        print_messages(console, messages[-1:])
-        texts.append(_answer(console, env, hints))
-        result = run_sync(env.step(Message(role="assistant", content=texts[-1])))
-        total += result.reward
-        if result.episode_done:
-            return Played(tuple(texts), total, result)
-        messages = result.next_messages
+def _by_hand(console: Console, env: SciSciEnv, hints: Hints) -> Episode:
+    def player(shown: list[Message]) -> str:
+        print_messages(console, shown[-1:])
+        return _answer(console, env, hints)
+
+    return run_sync(play_episode(env, player))
 
 
 def _answer(console: Console, env: SciSciEnv, hints: Hints) -> str:
@@ -177,9 +153,14 @@ def _counts(env: SciSciEnv, text: str) -> bool:
     return True
 
 
-def _explain(console: Console, env: SciSciEnv, played: Played, hints: Hints) -> None:
+def _predicted(played: Episode) -> str:
+    """The label that the last answer amounts to, for people."""
+    return str(played.result.logs["predicted"]) or "nothing that counts as an answer"
+
+
+def _explain(console: Console, env: SciSciEnv, played: Episode, hints: Hints) -> None:
     (low, high), metrics = env.reward_range, played.result.metrics
-    console.print(f"\nYou said [bold]{played.predicted}[/bold]; right is [bold]{env.gold_label}[/bold].")
+    console.print(f"\nYou said [bold]{_predicted(played)}[/bold]; right is [bold]{env.gold_label}[/bold].")
     for name, value in metrics.items():
         if name.startswith("reward_"):
             console.print(f"  {name.removeprefix('reward_'):<12} {value:+.2f}", highlight=False)
@@ -193,10 +174,10 @@ def _explain(console: Console, env: SciSciEnv, played: Played, hints: Hints) -> 
         console.print(f"{paper.openalex_id}: {known}", markup=False)
 
 
-def _show_rival(console: Console, name: str, played: Played) -> None:
-    said = f"{name} said {played.predicted}; reward {played.reward:+.3f}."
+def _show_rival(console: Console, name: str, played: Episode) -> None:
+    said = f"{name} said {_predicted(played)}; reward {played.reward:+.3f}."
     console.print(said, markup=False, highlight=False)
-    for text in played.texts:
+    for text in played.answers:
         # More than the bare answer: its reasons.
-        if len(text) > len(format_answer(played.predicted)):
+        if len(text) > len(format_answer(_predicted(played))):
             console.print(Panel(Text(text), title=name, title_align="left"))

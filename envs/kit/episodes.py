@@ -1,7 +1,7 @@
-"""Playing an episode at message level, with no model and no tokens."""
+"""Playing an episode at message level, without tokens."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -25,14 +25,15 @@ class Episode:
     reward: float
 
 
-async def play_episode(env: MessageEnv, policy: Callable[[list[Message]], str]) -> Episode:
-    """Play `env` with a policy that turns what it sees into text.
+async def play_episode(env: MessageEnv, policy: Callable[[list[Message]], str | Awaitable[str]]) -> Episode:
+    """Play `env` with a policy that turns what it sees into text, at once or asynchronously.
 
     Raises `RuntimeError` if the episode does not end within 20 messages.
     """
     observations, answers, reward = [await env.initial_observation()], [], 0.0
     for _ in range(LONGEST_EPISODE):
-        answers.append(policy(observations[-1]))
+        text = policy(observations[-1])
+        answers.append(text if isinstance(text, str) else await text)
         result = await env.step(Message(role="assistant", content=answers[-1]))
         reward += result.reward
         if result.episode_done:

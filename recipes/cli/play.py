@@ -15,8 +15,11 @@ from ...envs.cli import Dataset, EnvId, Examples, Index, Seed, Split, play_from
 from ..kit.engines import Engine
 
 if TYPE_CHECKING:
-    from ...envs.integrations.play import Played, Rival
+    from tinker_cookbook.renderers import Message
+
+    from ...envs.integrations.play import Rival
     from ...envs.kit.base import Example
+    from ...envs.kit.episodes import Episode
     from ..experiments.evaluate import Contestant
 
 
@@ -68,27 +71,23 @@ def _rival(
     return rival, contestant.task.dataset
 
 
-async def _played(contestant: Contestant, example: Example, seed: int) -> Played:
+async def _played(contestant: Contestant, example: Example, seed: int) -> Episode:
     """The greedy episode of a policy about an example, which it sees as in its training."""
     from tinker_cookbook.completers import TinkerMessageCompleter
 
+    from ...envs.cli import drawn_by
     from ...envs.integrations.papers import options_of
-    from ...envs.integrations.play import Played
     from ...envs.kit.answers import message_text
-    from ...envs.registry import make, spec
-    from ...envs.training.groups import renderer_of
+    from ...envs.kit.episodes import play_episode
+    from ...envs.kit.renderers import renderer_of
+    from ...envs.registry import make
 
     task = contestant.task
-    drawn = {"seed": seed} if "seed" in spec(task.env).option_names() else {}
-    env = make(task.env, *example, **options_of(task.env, task.dataset, {**drawn, **task.options}))
+    env = make(task.env, *example, **options_of(task.env, task.dataset, {**drawn_by(task.env, seed), **task.options}))
     renderer = renderer_of(task.renderer_name, task.model_name)
-    policy = TinkerMessageCompleter(await contestant.policy.client(task), renderer, task.max_tokens, temperature=0.0)
-    messages, texts, reward = await env.initial_observation(), [], 0.0
-    while True:
-        message = await policy(messages)
-        texts.append(message_text(message))
-        result = await env.step(message)
-        reward += result.reward
-        if result.episode_done:
-            return Played(tuple(texts), reward, result)
-        messages = result.next_messages
+    completer = TinkerMessageCompleter(await contestant.policy.client(task), renderer, task.max_tokens, temperature=0.0)
+
+    async def policy(shown: list[Message]) -> str:
+        return message_text(await completer(shown))
+
+    return await play_episode(env, policy)

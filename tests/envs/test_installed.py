@@ -57,7 +57,7 @@ from tinker_cookbook.eval.benchmarks import REGISTRY
 assert "scisci_crew_size" in REGISTRY
 assert gymnasium.make("scisci/CrewSize-v0").reset(seed=0)[0]
 from typer.testing import CliRunner
-from scisci_gym.envs.cli import app
+from scisci_gym.cli import app
 done = CliRunner().invoke(app, ["check", "crew-size-v0"])
 assert done.exit_code == 0, done.output
 """

@@ -14,11 +14,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from scisci_gym import make, specs
+from scisci_gym.cli import app
 from scisci_gym.datasets.store import save_dataset
-from scisci_gym.envs.cli import app
 from scisci_gym.envs.integrations import gallery as pages
 from scisci_gym.envs.integrations.gallery import gallery
-from scisci_gym.envs.integrations.play import Played, Rival, play_examples
+from scisci_gym.envs.integrations.play import Rival, play_examples
 from scisci_gym.envs.kit.cards import sections
 from scisci_gym.envs.kit.episodes import play_episode, run_sync
 
@@ -102,8 +102,7 @@ def test_play_shows_several_papers_and_a_model_beside_the_player(command, papers
 
     def consolidating(example):
         env = make("disruption-v0", *example)
-        episode = run_sync(play_episode(env, lambda _: "[because] <answer>consolidating</answer>"))
-        return Played(tuple(episode.answers), episode.reward, episode.result)
+        return run_sync(play_episode(env, lambda _: "[because] <answer>consolidating</answer>"))
 
     typed = iter(["disruptive", ""] * 2)
     monkeypatch.setattr(typer, "prompt", lambda *_, **__: next(typed))

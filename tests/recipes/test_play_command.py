@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from scisci_gym.cli import app
 from scisci_gym.datasets.store import save_dataset
+from scisci_gym.envs.kit import renderers
 from scisci_gym.envs.kit.samples import sample_papers
-from scisci_gym.envs.training import groups
 from scisci_gym.evaluation.ask import Task
 from scisci_gym.recipes.experiments import evaluate
 from scisci_gym.recipes.kit import engines
@@ -43,7 +43,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     contestant = SimpleNamespace(task=task, policy=policy, engine="local", checkpoints="checkpoints")
     monkeypatch.setattr(evaluate, "run_contestant", lambda *_: contestant)
     monkeypatch.setattr(engines, "open_engine", lambda *_: nullcontext())
-    monkeypatch.setattr(groups, "renderer_of", lambda *_: None)
+    monkeypatch.setattr(renderers, "renderer_of", lambda *_: None)
     monkeypatch.setattr(completers, "TinkerMessageCompleter", Completer)
     Completer.prompts.clear()
     return "runs/rl"
