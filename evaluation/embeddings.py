@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets.atomic_files import aside
+
 Encoder = Callable[[Sequence[str]], np.ndarray]
 """Texts (N,) -> float array (N, D)."""
 MODELS = {"minilm": "MiniLM", "smollm2": "SmolLM2"}
@@ -50,12 +52,8 @@ def _kept(folder: Path, encode: Encoder) -> Encoder:
             return np.load(path)
         vectors = encode(texts)
         # In a folder that cannot be written to, they are computed anew each time.
-        with suppress(OSError):
-            path.parent.mkdir(exist_ok=True)
-            aside = path.with_suffix(f".{os.getpid()}.part")
-            with aside.open("wb") as file:
-                np.save(file, vectors)
-            os.replace(aside, path)
+        with suppress(OSError), aside(path) as unfinished, unfinished.open("wb") as file:
+            np.save(file, vectors)
         return vectors
 
     return encoder

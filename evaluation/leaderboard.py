@@ -21,7 +21,7 @@ from .ask import Answer
 from .baselines import baseline_answers, baseline_names, examples_of
 from .bootstrap import LEVEL, RESAMPLES, Score, mean_score
 from .comparison import Comparison, compare
-from .learned_baselines import Encoder
+from .embeddings import Encoder
 from .outcome import MAIN_SCORES, Outcome, outcome
 from .records import git_revision, plain, without_secrets
 

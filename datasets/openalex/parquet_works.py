@@ -114,10 +114,9 @@ def _leaves(source: pq.ParquetFile) -> list[str]:
         leaf = source.schema.column(index)
         path = f"{leaf.path}."
         if path.startswith("authorships."):
-            sizes = [
-                source.metadata.row_group(0).column(index).total_compressed_size for _ in range(source.num_row_groups)
-            ]
-            authorships.append((leaf.max_repetition_level, sum(sizes), leaf.path))
+            groups = map(source.metadata.row_group, range(source.num_row_groups))
+            size = sum(group.column(index).total_compressed_size for group in groups)
+            authorships.append((leaf.max_repetition_level, size, leaf.path))
         elif any(path.startswith(f"{name}.") or f"{name}.".startswith(path) for name in _NULLS):
             leaves.append(leaf.path)
     return leaves + [path for _, _, path in sorted(authorships)[:1]]

@@ -9,19 +9,12 @@ from aiohttp import web
 from ..errors import RequestError
 from ..protocol import messages as m
 from .promises import Promise, Promises
-from .sampling_sessions import SamplingSession, SamplingSessions
+from .sampling_sessions import SamplingSessions
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 30.0
 """How long a poll for an unfinished result is held before it is answered with 408."""
-CLIENT_NUMBERS = 1_000_000_000
-"""The SDK numbers the requests of a sampling session's client k from k times this."""
-
-
-def sampling_client(session: SamplingSession, seq_id: int) -> tuple[str, int]:
-    """The client of a sampling session that sent the request with this number."""
-    return session.session_id, seq_id // CLIENT_NUMBERS
 
 
 def fault(error: Exception) -> str:

@@ -11,8 +11,13 @@ STRETCH = 5
 """How many times its usual wait a batch waits at most on a busy machine."""
 SERIES = 4096
 """Series of request numbers that are remembered."""
-_CLONE_BLOCK = 1_000_000_000
-"""Every copy of a sampling client numbers its requests within a block of its own."""
+CLIENT_NUMBERS = 1_000_000_000
+"""The SDK numbers the requests of a sampling session's client k from k times this."""
+
+
+def sampling_client(session_id: str, seq_id: int | None) -> tuple[str, int]:
+    """The client of a sampling session that sent the request with this number; the first where it has none."""
+    return session_id, (seq_id or 0) // CLIENT_NUMBERS
 
 
 @dataclass
@@ -30,7 +35,7 @@ class SampleJob:
     @property
     def series(self) -> tuple[str, int]:
         """The session and the client's copy in which `seq_id` counts the requests."""
-        return self.session_id, (self.seq_id or 0) // _CLONE_BLOCK
+        return sampling_client(self.session_id, self.seq_id)
 
 
 class Patience:
@@ -75,7 +80,7 @@ class RequestNumbers:
         """Whether a number is missing between those served before and the highest of `jobs`."""
         arrived: dict[tuple[str, int], set[int]] = {}
         for job in jobs:
-            first = self._next.get(job.series, job.series[1] * _CLONE_BLOCK)
+            first = self._next.get(job.series, job.series[1] * CLIENT_NUMBERS)
             if job.seq_id is not None and job.seq_id >= first:
                 arrived.setdefault(job.series, {first - 1}).add(job.seq_id)
         return any(max(numbers) - min(numbers) >= len(numbers) for numbers in arrived.values())

@@ -12,8 +12,7 @@ from ..protocol import messages as m
 from ..protocol import wire
 from .backend import Backend
 from .client_sessions import ClientSessions
-from .future_routes import sampling_client
-from .gathering import SampleJob
+from .gathering import SampleJob, sampling_client
 from .promises import Promise, Promises
 from .sampling_sessions import SamplingSession
 
@@ -201,7 +200,9 @@ class SamplingRoutes:
 
     def _sample(self, key: tuple[Any, ...] | None, session: SamplingSession, body: m.Sample) -> Promise:
         payload = body.for_model(session.base)
-        promise = self.promises.create(key, None if body.seq_id is None else sampling_client(session, body.seq_id))
+        promise = self.promises.create(
+            key, None if body.seq_id is None else sampling_client(session.session_id, body.seq_id)
+        )
 
         def answered(_: object) -> None:
             session.waiting -= 1

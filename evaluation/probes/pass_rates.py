@@ -100,7 +100,12 @@ async def sampled_pass_rates(examined: Examination, attempts: int) -> list[PassR
 
 def shares(rows: Sequence[PassRate]) -> dict[str, float]:
     """The mean pass rate, and the shares of examples that were never, sometimes and always right."""
-    rates = np.array([row.pass_rate for row in rows])
+    return shares_of([row.pass_rate for row in rows])
+
+
+def shares_of(pass_rates: Sequence[float]) -> dict[str, float]:
+    """`shares` of pass rates without their rows."""
+    rates = np.array(pass_rates)
     never, always = float(np.mean(rates == 0)), float(np.mean(rates == 1))
     return {"mean": float(rates.mean()), "never right": never, "sometimes": 1 - never - always, "always right": always}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import warnings
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
@@ -112,10 +111,10 @@ def evaluate(
         from ...evaluation.probes.contamination import cutoff_date
         from ..experiments.evaluate import evaluate_all
         from ..experiments.evaluate_run import Layers, evaluate_run, pass_rates_file
+        from ..kit.compat import ignore_deprecated_calls
         from ..kit.preflight import troubles_in_one_line
 
-        # The cookbook still calls deprecated methods of the SDK, about which a user can do nothing.
-        warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
+        ignore_deprecated_calls()
 
         only_all = {"--env": env, "--run": runs, "--model": model, "--renderer": renderer, "--env-options": env_options}
         only_one = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,10 +58,10 @@ def _rival(
     """The policy of a run as a `Rival`, on an engine that `opened` closes, and the dataset that is played."""
     from ...envs.integrations.play import Rival
     from ..experiments.evaluate import run_contestant
+    from ..kit.compat import ignore_deprecated_calls
     from ..kit.engines import open_engine
 
-    # The cookbook still calls deprecated methods of the SDK, about which a user can do nothing.
-    warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
+    ignore_deprecated_calls()
     contestant = run_contestant(run, dataset, engine)
     if contestant.task.env != env_id:
         raise ValueError(f"{run} was trained on {contestant.task.env}; play that, or leave --run out")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.atomic_files import write_json_atomically
-from ...evaluation.ask import Answer
+from ...evaluation.probes.pass_rates import shares_of
 from ...evaluation.reachable import Reachable
 
 SCHEMA = "scisci-gym/certificate/1"
@@ -128,23 +128,11 @@ def cost_check(seconds: float | None) -> dict[str, Any]:
     return {"id": "cost.cpu_seconds", "status": "not measured", "observed": None, "expected": expected}
 
 
-def pass_rates(sampled: Sequence[Sequence[Answer]]) -> dict[str, float]:
-    """Share of the attempts at each task whose answer amounts to the right label."""
-    return {
-        attempts[0].example_id: sum(answer.predicted == answer.expected for answer in attempts) / len(attempts)
-        for attempts in zip(*sampled, strict=True)
-    }
-
-
 def _difficulty(seeds: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Share of the tasks that the policy never, sometimes and always passes; empty without training."""
     rates = [rate for facts in seeds for rate in facts.get("pass_rates", {}).values()]
     if not rates:
         return {}
-    never, always = rates.count(0.0) / len(rates), rates.count(1.0) / len(rates)
-    return {
-        "tasks": len(rates),
-        "never": round(never, 4),
-        "sometimes": round(1 - never - always, 4),
-        "always": round(always, 4),
-    }
+    found = shares_of(rates)
+    named = {"never": "never right", "sometimes": "sometimes", "always": "always right"}
+    return {"tasks": len(rates), **{name: round(found[share], 4) for name, share in named.items()}}

@@ -17,8 +17,8 @@ from ...engine import run_seed
 from ...envs.kit.single_turn import SingleTurnEnv
 from ...envs.registry import spec, specs
 from ...evaluation.ask import Policy, Task
+from ...evaluation.embeddings import Encoder
 from ...evaluation.leaderboard import Kind, Leaderboard, LeaderboardOptions, baseline_entries, board, entry, servable
-from ...evaluation.learned_baselines import Encoder
 from ..kit.checkpoints import chosen_checkpoint
 from ..kit.config import MAX_TOKENS, parse_options, renderer_name_for, suited_env_options, suited_max_tokens
 from ..kit.engines import engine_kind, open_engine

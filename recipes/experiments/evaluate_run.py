@@ -12,10 +12,10 @@ from ...envs.opponents.challengers import ScriptedChallenger
 from ...envs.registry import spec
 from ...envs.training.groups import renderer_of
 from ...evaluation.ask import Task
+from ...evaluation.embeddings import Encoder
 from ...evaluation.evaluators import held_out_nll_builder
 from ...evaluation.examination import Examination
 from ...evaluation.leaderboard import Leaderboard, LeaderboardOptions
-from ...evaluation.learned_baselines import Encoder
 from ...evaluation.probes.consistency import consistency_report
 from ...evaluation.probes.contamination import contamination_report
 from ...evaluation.probes.flips import flip_report

@@ -30,6 +30,7 @@ from ...engine.tiny.init_model import InitOptions
 from ...envs.kit.base import SciSciEnv
 from ...envs.registry import spec
 from ...evaluation.ask import Answer, Policy, Task, policy_answers
+from ...evaluation.probes.pass_rates import pass_rates
 from ...evaluation.reachable import reachable, subjects_of
 from ..kit.checkpoints import best_checkpoint
 from ..kit.engines import engine_kind
@@ -37,7 +38,7 @@ from ..kit.tiny_model import ensure_tiny_model
 from ..monitoring.metrics import NO_SIGNAL, REWARD, read_metrics, sparkline, values
 from ..monitoring.record import read_run_record
 from ..rl import CLIConfig
-from .certificate import cost_check, learned_checks, pass_rates, untrained_checks, write_certificate
+from .certificate import cost_check, learned_checks, untrained_checks, write_certificate
 from .runner import Runner, is_resumed
 
 ENV_OPTIONS = {"prompt": "short"}
@@ -248,7 +249,7 @@ def _learn(
             "first_steps": round(1 - sum(ties[:5]) / max(1, len(ties[:5])), 4),
             "all_steps": round(1 - sum(ties) / max(1, len(ties)), 4),
         },
-        "pass_rates": pass_rates(sampled),
+        "pass_rates": {row.example_id: row.pass_rate for row in pass_rates(sampled)},
         "options": {name: value for name, value in options.items() if name not in LEFT_OUT},
         "record": read_run_record(cfg.log_path),
     }

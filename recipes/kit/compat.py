@@ -8,6 +8,7 @@ one is gone.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -169,3 +170,8 @@ def _replaced(module: Any, functions: dict[str, Callable]) -> Iterator[None]:
     finally:
         for name, function in originals.items():
             setattr(module, name, function)
+
+
+def ignore_deprecated_calls() -> None:
+    """Leave out the SDK's warnings about deprecated methods: the cookbook calls them, a user can do nothing about it."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
