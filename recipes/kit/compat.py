@@ -173,5 +173,5 @@ def _replaced(module: Any, functions: dict[str, Callable]) -> Iterator[None]:
 
 
 def ignore_deprecated_calls() -> None:
-    """Leave out the SDK's warnings about deprecated methods: the cookbook calls them, a user can do nothing about it."""
+    """Leave out the SDK's warnings of deprecated methods: it is the cookbook that calls them, so no user can help it."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
