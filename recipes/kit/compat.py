@@ -173,5 +173,5 @@ def _replaced(module: Any, functions: dict[str, Callable]) -> Iterator[None]:
 
 
 def ignore_deprecated_calls() -> None:
-    """Leave out the SDK's warnings of deprecated methods: it is the cookbook that calls them, so no user can help it."""
+    """Leave out warnings of the SDK about deprecated methods: the cookbook calls them, and no user can help it."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="tinker")
