@@ -57,9 +57,12 @@ def read_table(path: str | Path) -> pa.Table:
     """A table from a csv file, if its name ends in .csv or .csv.gz, or else from parquet.
 
     In a csv file the columns `TEXTS` are texts, and a value is missing only where nothing stands ("NA" is a text).
-    A text may have line breaks in it where it is quoted.
+    A text may have line breaks in it where it is quoted. Raises `FileNotFoundError` if there is no such file, and
+    `BadInput` if it cannot be read.
     """
     name = str(path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"no file {name}; give a table, csv or parquet")
     types = dict.fromkeys(TEXTS, pa.string())
     options = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
     as_csv = name.endswith((".csv", ".csv.gz"))

@@ -9,7 +9,7 @@ import pytest
 
 from scisci_gym.datasets.errors import BadInput
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.graph.from_tables import graph_of_files
+from scisci_gym.datasets.graph.from_tables import graph_of_files, read_table
 
 IDS, YEARS = ["007", "x", "NA", "9"], [1990, 1991, 1995, 1995]
 CITING, CITED = ["NA", "NA", "9", "x"], ["007", "x", "007", "007"]
@@ -128,3 +128,9 @@ def test_a_file_that_is_no_table(tmp_path) -> None:
     (tmp_path / "empty.csv").touch()
     with pytest.raises(BadInput, match=r"empty.csv cannot be read as csv"):
         graph_of_files(tmp_path / "empty.csv", tmp_path / "citations.csv")
+
+
+def test_a_table_that_is_missing_is_named(tmp_path):
+    for name in ("papers.csv", "papers.parquet"):
+        with pytest.raises(FileNotFoundError, match=rf"^no file .*{name}; give a table, csv or parquet$"):
+            read_table(tmp_path / name)
