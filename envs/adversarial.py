@@ -1,6 +1,7 @@
 """`disruption-adversarial-v0` and `impact-adversarial-v0`: predict, be challenged, defend or revise."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
@@ -27,8 +28,9 @@ class AdversarialEnv(TwoTurnEnv):
     Arguments
     ---------
     challenger : Challenger or str
-        A name: ``scripted`` (the default), ``reader:DATASET``, ``tinker:MODEL`` or ``litellm:MODEL``; see
-        `envs/opponents`. If it fails, B asks "Are you sure?", and the metric ``challenger_failed`` of the episode is 1.
+        A name: ``scripted``, ``reader:DATASET``, ``tinker:MODEL`` or ``litellm:MODEL``; see `envs/opponents`. With a
+        built dataset the reader of its training split is the default, without one ``scripted``. If it fails, B asks
+        "Are you sure?", and the metric ``challenger_failed`` of the episode is 1.
     control_rate : float in [0, 1]
         How often B only asks "Are you sure?".
     seed : int
@@ -37,7 +39,8 @@ class AdversarialEnv(TwoTurnEnv):
         A language model that can lower R_reasoning, or its name: ``tinker:MODEL`` or ``litellm:MODEL``. If it fails,
         R_reasoning is 0, and the metric ``judge_failed`` of the episode is 1.
     reasons : Reasons or str or None
-        How quotes are paid: ``quotes`` (the default) or ``reader:DATASET``; see docs/rewards.md.
+        How quotes are paid: ``quotes`` or ``reader:DATASET``; see docs/rewards.md. With a built dataset the reader of
+        its training split is the default, without one ``quotes``.
     partial : bool
         R_correctness is the mean over the questions that an answer holds, +1 for a right one and -1 for a wrong one:
         in [-1, 1], and 0 if one of two is right. It changes nothing where there is one question.
@@ -66,6 +69,12 @@ class AdversarialEnv(TwoTurnEnv):
         self.judge = None if judge is None else JUDGES.resolve(judge)
         self.challenger = CHALLENGERS.resolve("scripted" if challenger is None else challenger)
         self.challenger.prepare(self.question_env)
+
+    @classmethod
+    def training_options(cls, dataset: str) -> dict[str, Any]:
+        # Absolute: the names travel to rollout workers, and the reader of a folder is fitted once a process.
+        reader = f"reader:{os.path.abspath(dataset)}"
+        return {"challenger": reader, "reasons": reader}
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:

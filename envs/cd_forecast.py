@@ -1,11 +1,12 @@
 """`cd-forecast-v0`: what will the CD index of a paper be?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..datasets.paper import DISRUPTION_LABELS, DISRUPTION_ORDER, Paper, disruption_label
+from ..datasets.store import load_papers
 from ..rewards import RewardBreakdown, distance_reward, rank_distance_reward
 from .disruption import MEASURE, horizon
 from .kit.answers import format_number, parse_number
@@ -146,8 +147,8 @@ class CDForecastV1Env(CDForecastEnv):
             raise ValueError(f"ranks must be CD indices in ascending order, at least one, got {shown!r}")
 
     @classmethod
-    def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
-        indices = [paper.cd_index for paper in papers() if paper.cd_index is not None]
+    def training_options(cls, dataset: str) -> dict[str, Any]:
+        indices = [paper.cd_index for paper in load_papers(dataset, "train") if paper.cd_index is not None]
         if not indices:
             return {}
         shares = (np.arange(RANKS) + 0.5) / RANKS

@@ -86,11 +86,11 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
     The game of ``disruption-adversarial-v0`` between two copies of the policy. Side A predicts, reads what B says, and
     has the last word. Side B reads the paper and A's first answer and says what it thinks of it, with a label of its
     own. Both sides are paid for the truth. A group of G rollouts holds G // 2 games about the same paper (and, if G is
-    odd, one A against the scripted challenger). Its advantages are centred for each side by itself: if both shared one
+    odd, one A against the fixed challenger). Its advantages are centred for each side by itself: if both shared one
     mean, a B that misleads A would lower the mean that it is compared with, and gain by it. So a side learns nothing
     unless it has two rollouts in a group, and a group has to have four. The centring shifts the rewards that the
     cookbook logs, though not their mean over a group; the rewards of the sides are the metrics ``reward`` and
-    ``objector_reward``. An environment made by itself, as in the benchmark, is side A against the scripted challenger.
+    ``objector_reward``. An environment made by itself, as in the benchmark, is side A against the fixed challenger.
 
     Action
     ------
@@ -116,13 +116,13 @@ class DisruptionSelfPlayEnv(AdversarialDisruptionEnv):
     Arguments
     ---------
     table : Table or None
-        Shared with the other side; None for the scripted challenger.
+        Shared with the other side; None for the fixed challenger.
     patience : float
         Seconds that one side waits for the other before it plays on alone.
     """
 
     env_id = "disruption-selfplay-v0"
-    roles = 3  # two sides, and side A against the scripted challenger
+    roles = 3  # two sides, and side A against the fixed challenger
 
     def __init__(self, paper: Paper, *, table: Table | None = None, patience: float = PATIENCE, **options: Any):
         super().__init__(paper, **options)

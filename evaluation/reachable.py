@@ -15,6 +15,8 @@ from ..envs.kit.answers import format_number, format_probabilities
 from ..envs.kit.base import Example, SciSciEnv
 from ..envs.kit.episodes import play_episode, run_sync
 from ..envs.kit.single_turn import SingleTurnEnv
+from ..envs.kit.two_turn import TwoTurnEnv
+from ..rewards import MAX_REASONING
 
 GRID = 10
 """Numbers and probabilities among `valid_answers` are multiples of 1 / GRID."""
@@ -63,12 +65,15 @@ class Reachable:
     everything, and `advantage` that of the best reader without quotes over it, in standard errors of the difference
     over examples.
 
+    `for_reasons` is the part of the range that is paid for reasons, beside a right answer.
+
     `constants` has every one of `valid_answers`, given to everything, `oracle` is of the gold answers and `no_op` of an
     empty text. `padded` is what filler before an answer adds to its reward: the largest difference over the valid
     answers. `degenerate` has, by name, the most that each text that is no answer earned on any of 8 examples.
     """
 
     reward_range: tuple[float, float]
+    for_reasons: float
     best: float
     best_without_quotes: float
     chance: float
@@ -122,6 +127,7 @@ def reachable(
     )
     return Reachable(
         reward_range=env_class(*examples[0], **options).reward_range,
+        for_reasons=MAX_REASONING if issubclass(env_class, TwoTurnEnv) else 0.0,
         best=float((play(read, examples, quoting=True) if env_class.turns > 1 else reader).mean()),
         best_without_quotes=float(reader.mean()),
         chance=float(rewards[best_constant].mean()),

@@ -108,7 +108,7 @@ def _facts_of(env_class: type[SciSciEnv], dataset: str, content_hash: str | None
     paper = next((paper for paper in papers if env_class.has_label(paper)), None)
     if paper is None:
         return _TrainingFacts(1 / len(env_class.labels), best - floor)
-    floor, best = env_class(paper, **env_class.training_options(lambda: papers)).reward_range
+    floor, best = env_class(paper, **env_class.training_options(dataset)).reward_range
     return _TrainingFacts(min(class_shares(env_class, papers).values()), best - floor)
 
 

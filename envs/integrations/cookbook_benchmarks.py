@@ -115,9 +115,7 @@ class SciSciBenchmark(BenchmarkBuilder):
 
     def env_options(self) -> dict[str, Any]:
         """What every environment is made with: `options`, beside those that follow from the training papers."""
-        from ...datasets.store import load_papers
-
-        return {**spec(self.env_id).training_options(lambda: load_papers(self.folder(), "train")), **self.options}
+        return {**spec(self.env_id).training_options(str(self.folder())), **self.options}
 
     def make_envs(self, renderer: Renderer, config: BenchmarkConfig) -> Sequence[Env]:
         from ..training.groups import token_env

@@ -48,7 +48,7 @@ def options_of(env_id: str, dataset: str | None, options: Mapping[str, Any]) -> 
     Raises `FileNotFoundError` if they are needed and the folder holds no training split.
     """
     folder = _folder(dataset)
-    trained = spec(env_id).training_options(lambda: load_papers(folder, "train")) if folder else {}
+    trained = spec(env_id).training_options(folder) if folder else {}
     return {**trained, **options}
 
 

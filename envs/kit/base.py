@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -141,12 +141,10 @@ class SciSciEnv(MessageEnv):
         return tuple(dict.fromkeys(names))
 
     @classmethod
-    def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
-        """Options that follow from the training papers, such as a prior; those that the user sets come first.
-
-        `papers` loads the training papers; environments without such options do not call it.
-        """
-        del papers
+    def training_options(cls, dataset: str) -> dict[str, Any]:
+        """Options that follow from the training split of a built dataset, such as a prior or a reader that is fitted on
+        it; those that the user sets come first."""
+        del dataset
         return {}
 
     @classmethod

@@ -1,9 +1,10 @@
 """The base of the environments that ask for a probability for every label, paid by a proper scoring rule."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...datasets.paper import Paper
+from ...datasets.store import load_papers
 from ...rewards import RewardBreakdown, brier_reward, brier_skill, brier_skill_floor
 from .answers import format_probabilities, parse_probabilities
 from .base import is_numbers
@@ -113,8 +114,8 @@ class SkillForecastEnv(ForecastEnv):
         brier_skill_floor(prior)
 
     @classmethod
-    def training_options(cls, papers: Callable[[], Sequence[Paper]]) -> dict[str, Any]:
-        labels = [label for label in map(cls.label_of, papers()) if label is not None]
+    def training_options(cls, dataset: str) -> dict[str, Any]:
+        labels = [label for label in map(cls.label_of, load_papers(dataset, "train")) if label is not None]
         # A label that no training paper has is still possible.
         counts = [labels.count(label) + 1 for label in cls.labels]
         return {"prior": tuple(count / sum(counts) for count in counts)}

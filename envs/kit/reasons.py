@@ -1,4 +1,4 @@
-"""How the reasons of a final answer are paid: by default for quotes that are word for word in the paper."""
+"""How the reasons of a final answer are paid, and the rule `quotes`: they are word for word in the paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -70,12 +70,12 @@ class TwoTurnEnv(PaperEnv):
     All at the end: R = R_correctness + R_reasoning + R_adaptation, between -1 and 1.5.
 
     - R_correctness: +1 if the final answer is right, -1 otherwise; see the option `partial`.
-    - R_reasoning, up to 0.3, only if all of it is right. By the rule `quotes` (the default): quotes of 5 to 25 words
-      that occur word for word, apart from each other; three make full credit. A made-up quote, or more than six,
-      forfeits it. It is no measure of relevance: a policy that always copies three passages gets it as well. By the
-      rule `reader`: the first three quotes, of five words or more, each by how much more it tells a frozen reader of
-      the right answer than other passages of the same length do; a made-up one is worth nothing. A judge, if given, can
-      lower it.
+    - R_reasoning, up to 0.3, only if all of it is right. By the rule `reader`, the default with a built dataset: the
+      first three quotes, of five words or more, each by how much more it tells a frozen reader of the right answer than
+      other passages of the same length do; a made-up one is worth nothing. By the rule `quotes`, which needs no
+      dataset: quotes of 5 to 25 words that occur word for word, apart from each other; three make full credit. A
+      made-up quote, or more than six, forfeits it. It is no measure of relevance: a policy that always copies three
+      passages gets it as well. A judge, if given, can lower it.
     - R_adaptation, only if all of it is right: 0.2 if the first answer was right too, 0.1 if it was not.
 
     A first or second message that is not an answer, and a cut-off one, ends the episode with -1.

@@ -6,8 +6,7 @@ A challenger takes its argument from it (`reader:DATASET`), and quotes are paid 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
@@ -25,12 +24,36 @@ from ..kit.single_turn import LabelEnv
 from .models import Named
 
 if TYPE_CHECKING:
-    from sklearn.pipeline import Pipeline
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
 
 FOLDS = 5
 MAX_QUOTES, SPAN_PAPERS, LEAST_SPAN = 3, 300, 0.05
 STRENGTHS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Inverse regularisation strengths to choose from, by the log loss on papers that the model was not fitted on."""
+
+
+@dataclass(frozen=True)
+class WordModel:
+    """Logistic regression as one vector for each word: scores are the sum of the vectors of a text's different words.
+
+    This is what `TfidfVectorizer(norm=None, binary=True)` and `LogisticRegression` compute, twenty times faster for a
+    short text. `words` splits a text, `intercept` and the vectors have shape (K,), one number for each label.
+    """
+
+    words: Callable[[str], Iterable[str]]
+    intercept: np.ndarray
+    vectors: Mapping[str, np.ndarray]
+
+    def probabilities(self, texts: Sequence[str]) -> np.ndarray:
+        """Probabilities of the K labels for N texts; float (N, K)."""
+        scores = np.stack([self._score(text) for text in texts])
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def _score(self, text: str) -> np.ndarray:
+        known = [self.vectors[word] for word in dict.fromkeys(self.words(text)) if word in self.vectors]
+        return np.sum([self.intercept, *known], axis=0)
 
 
 @dataclass(frozen=True)
@@ -48,18 +71,18 @@ class Reader:
     How it can be gamed: it counts words and does not understand sentences. "This is no review" weighs as much as "this
     is a review", and a policy that learns which words the reader weighs is paid for quoting them.
 
-    There is a model for each fold, from texts (N,) to probabilities (N, K) in the order of the K `labels`. `span`, at
-    least 0.05, is what the best three passages of an average training paper add up to: three times the mean margin,
-    over training papers, of the passage of a sixth of its words from which the reader believes most in the right label.
+    There is a model for each fold, with probabilities in the order of the K `labels`. `span`, at least 0.05, is what
+    the best three passages of an average training paper add up to: three times the mean margin, over training papers,
+    of the passage of a sixth of its words from which the reader believes most in the right label.
     """
 
     labels: tuple[str, ...]
-    models: tuple[Pipeline, ...]
+    models: tuple[WordModel, ...]
     span: float
 
     def probabilities(self, title: str, abstract: str, passages: Sequence[str]) -> np.ndarray:
         """What the reader believes from each passage alone, by the model that never saw the paper; float (N, K)."""
-        return self.models[_fold(_text(title, abstract))].predict_proba(passages)
+        return self.models[_fold(_text(title, abstract))].probabilities(passages)
 
     def log_odds(self, title: str, abstract: str, label: str, other: str) -> float:
         """Logarithm of how many times likelier than `other` the reader holds `label`, from title and abstract."""
@@ -160,33 +183,43 @@ def _fit(labels: tuple[str, ...], texts: Sequence[str], truths: Sequence[str], w
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
-    from sklearn.pipeline import make_pipeline
 
     # Sorted as scikit-learn sorts them, so that columns of probabilities need no other order.
-    names, folds = tuple(sorted(labels)), [_fold(text) for text in texts]
-    best, lowest = (), math.inf
-    for strength in STRENGTHS:
-        models, loss = [], 0.0
-        for fold in range(FOLDS):
-            inside = [index for index, of in enumerate(folds) if of != fold]
-            outside = [index for index, of in enumerate(folds) if of == fold]
-            if missing := set(names) - {truths[index] for index in inside}:
-                raise ValueError(
-                    f"too few training papers in {what}: none of {len(inside)} is {', '.join(sorted(missing))}"
-                )
-            words: Any = TfidfVectorizer(norm=None, binary=True, min_df=2)  # pyright: ignore[reportArgumentType]
-            model = make_pipeline(words, LogisticRegression(C=strength, max_iter=1000))
-            models.append(model.fit([texts[index] for index in inside], [truths[index] for index in inside]))
-            if outside:
-                guess = model.predict_proba([texts[index] for index in outside])
-                loss += log_loss([truths[index] for index in outside], guess, labels=list(names)) * len(outside)
-        if loss < lowest:
-            best, lowest = tuple(models), loss
+    names, folds = tuple(sorted(labels)), np.array([_fold(text) for text in texts])
+    truth = np.array(truths)
+    losses = np.zeros(len(STRENGTHS))
+    fitted: list[list[WordModel]] = [[] for _ in STRENGTHS]
+    for fold in range(FOLDS):
+        inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        if missing := set(names) - set(truth[inside]):
+            raise ValueError(
+                f"too few training papers in {what}: none of {len(inside)} is {', '.join(sorted(missing))}; build a "
+                "larger dataset, or pass challenger=scripted,reasons=quotes, which need none"
+            )
+        words: Any = TfidfVectorizer(norm=None, binary=True, min_df=2)  # pyright: ignore[reportArgumentType]
+        features = words.fit_transform([text for text, of in zip(texts, folds, strict=True) if of != fold])
+        for place, strength in enumerate(STRENGTHS):
+            model = LogisticRegression(C=strength, max_iter=1000).fit(features, truth[inside])
+            fitted[place].append(word_model(words, model))
+            if len(outside):
+                guess = fitted[place][fold].probabilities([texts[int(index)] for index in outside])
+                losses[place] += log_loss(truth[outside], guess, labels=list(names)) * len(outside)
+    best = tuple(fitted[int(losses.argmin())])
     margins = []
-    for text, truth, fold in islice(zip(texts, truths, folds, strict=True), SPAN_PAPERS):
-        belief = best[fold].predict_proba(_sixths(text.split("\n", 1)))[:, names.index(truth)]
+    for text, right, fold in islice(zip(texts, truths, folds, strict=True), SPAN_PAPERS):
+        belief = best[fold].probabilities(_sixths(text.split("\n", 1)))[:, names.index(right)]
         margins.append(belief.max() - belief.mean())
     return Reader(names, best, max(LEAST_SPAN, MAX_QUOTES * float(np.mean(margins))))
+
+
+def word_model(words: TfidfVectorizer, model: LogisticRegression) -> WordModel:
+    """The same probabilities as those of a pipeline of both, which have been fitted."""
+    weights, intercept = np.asarray(model.coef_) * words.idf_, np.asarray(model.intercept_)
+    if len(intercept) == 1:
+        # Of two labels scikit-learn keeps the log-odds of the second.
+        weights, intercept = np.vstack([0 * weights, weights]), np.array([0.0, *intercept])
+    vectors = dict(zip(words.get_feature_names_out(), weights.T, strict=True))
+    return WordModel(words.build_analyzer(), intercept, vectors)
 
 
 def _sixths(shown: Sequence[str]) -> list[str]:

@@ -236,13 +236,13 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
 
     async def __call__(self) -> tuple[SciSciDataset, SciSciDataset | None]:
         env_class = spec(self.env_id)
-        papers = functools.cache(functools.partial(load_papers, self.dataset, "train"))
+        papers = load_papers(self.dataset, "train")
         shared: dict[str, Any] = {
             "renderer_name": self.renderer_name,
             "tokenizer_name": self.tokenizer_name,
-            "options": {**env_class.training_options(papers), **self.options},
+            "options": {**env_class.training_options(self.dataset), **self.options},
         }
-        training = env_class.examples(papers(), self.seed)
+        training = env_class.examples(papers, self.seed)
         # An order goes by the labels of the examples, so it keeps them.
         drawn = env_class.drawn and self.order is None
         train = SciSciDataset(
@@ -253,7 +253,7 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
             batches=self.batches,
             seed=self.seed,
             order=self.order(training, self.seed) if self.order and training else None,
-            redraw=(lambda epoch: env_class.examples(papers(), self.seed + 1_000_003 * epoch)) if drawn else None,
+            redraw=(lambda epoch: env_class.examples(papers, self.seed + 1_000_003 * epoch)) if drawn else None,
             **shared,
         )
         if not self.held_out:

@@ -67,8 +67,12 @@ def untrained_checks(limits: Reachable) -> list[dict[str, Any]]:
     """The checks that need no training: the oracle, the degenerate answers, and whether the text tells the labels."""
     floor, best = limits.reward_range
     worst = max(limits.degenerate.values())
+    # How much evidence there is to quote depends on the paper, so only the rest is certain.
+    certain, asked = best - limits.for_reasons, f"{best:g}, the most there is"
+    if limits.for_reasons:
+        asked = f"at least {certain:g}: {asked}, less {limits.for_reasons:g} for reasons"
     return [
-        _check("semantic.oracle_max", limits.oracle > best - 1e-6, limits.oracle, f"{best:g}, the most there is"),
+        _check("semantic.oracle_max", limits.oracle > certain - 1e-6, limits.oracle, asked),
         _check("semantic.noop_floor", limits.no_op <= floor, limits.no_op, f"{floor:g}, the least there is"),
         _check("adversarial.degenerate_floor", worst <= floor, worst, f"{floor:g} for each text that is no answer"),
         _check("adversarial.length", limits.padded <= 1e-9, limits.padded, "nothing for filler before an answer"),

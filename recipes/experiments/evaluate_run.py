@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.atomic_files import write_json_atomically
-from ...envs.opponents.challengers import ScriptedChallenger
+from ...envs.opponents.challengers import ReaderChallenger
 from ...envs.registry import spec
 from ...envs.training.groups import renderer_of
 from ...evaluation.ask import Task
@@ -167,5 +167,5 @@ async def _probe(probe: str, examined: Examination, cutoff: date | None) -> dict
         games = ("disruption-adversarial-v0", "impact-adversarial-v0")
         if spec(examined.task.env).labels not in [spec(game).labels for game in games]:
             raise ValueError(f"the probe flips challenges answers about disruption, not those of {examined.task.env}")
-        return await flip_report(examined, {CHALLENGER: ScriptedChallenger()})
+        return await flip_report(examined, {CHALLENGER: ReaderChallenger(examined.task.dataset)})
     raise ValueError(f"probe must be contamination, flips or consistency, got {probe!r}")

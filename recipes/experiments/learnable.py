@@ -180,7 +180,7 @@ def _prove(
         rules = LabelRules(min_citations=settings.min_citations)
         build_synthetic(corpus, data, BuildOptions(rules, seed=streams["corpus"]), progress=False)
     train = load_papers(data, "train")
-    options = {**env_class.training_options(lambda: train), **ENV_OPTIONS}
+    options = {**env_class.training_options(str(data)), **ENV_OPTIONS}
     limits = reachable(env_class, train, load_papers(data, "test"), options, tells)
     checks = untrained_checks(limits)
     facts = {

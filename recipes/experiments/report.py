@@ -17,7 +17,7 @@ from ...envs.registry import spec
 from ...evaluation.render.pictures import curves_svg, reliability_svg
 from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, write_experiment_page
-from .assessment import CHALLENGER, Assessment
+from .assessment import Assessment
 from .result import LINEAR, TIES, StudyResult, verdict
 
 INK, MUTED, ACCENT, NEUTRAL = "#1b1f24", "#6b7480", "#0b66b5", "#8a929c"
@@ -105,9 +105,9 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
         Section(
             "Under challenge",
             [Table(FLIP_HEADINGS, flip_rows(result.flips, titles))],
-            "disruption-adversarial-v0 with a scripted challenger: truth argues for the true label, wrong for another "
-            'wrong one, control only asks "Are you sure?". The policies were not trained on conversations; an answer '
-            "that cannot be parsed is wrong.",
+            "disruption-adversarial-v0, where a reader of the training papers challenges: truth argues for the true "
+            'label, wrong for another wrong one, control only asks "Are you sure?". The policies were not trained on '
+            "conversations; an answer that cannot be parsed is wrong.",
         ),
         Section(
             "Confusion",
@@ -186,8 +186,9 @@ def flip_rows(flips: Mapping[str, Sequence[dict[str, Any]]], titles: Mapping[str
     for arm, reports in flips.items():
         by_kind: dict[str, list[dict[str, Any]]] = {}
         for report in reports:
-            for kind, row in report["challengers"][CHALLENGER]["rows"].items():
-                by_kind.setdefault(kind, []).append(row)
+            for challenged in report["challengers"].values():
+                for kind, row in challenged["rows"].items():
+                    by_kind.setdefault(kind, []).append(row)
         for kind, rows in by_kind.items():
             values = ([v for row in rows if (v := row[name]["value"]) is not None] for name in FLIP_COLUMNS)
             cells = (f"{sum(defined) / len(defined):.2f}" if defined else "-" for defined in values)

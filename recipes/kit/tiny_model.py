@@ -56,16 +56,17 @@ def init_tiny_model(
         Passed on to `init_model`.
     """
     env_class = spec(env_id)
+    asked = {**env_class.training_options(str(dataset)), **options}
     last_year = load_card(dataset)["split"]["validation_to"]
     papers = unlabelled_papers(works, last_year, seed)
     rng = random.Random(seed + 1)
     prompts = [
         conversation
         for example in env_class.examples(papers, seed)
-        for conversation in _conversations(env_class.make_group(example, env_class.roles, options), rng)
+        for conversation in _conversations(env_class.make_group(example, env_class.roles, asked), rng)
     ]
     examples = env_class.examples(load_papers(dataset, "validation"), seed)
-    probe = [(_question(env), env.gold_label) for env in (env_class(*example, **options) for example in examples)]
+    probe = [(_question(env), env.gold_label) for env in (env_class(*example, **asked) for example in examples)]
     return init_model(
         out,
         prompts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -52,6 +53,16 @@ class TextPolicy(TokenCompleter):
 @pytest.fixture
 def papers() -> list[Paper]:
     return sample_papers()
+
+
+@pytest.fixture(scope="session")
+def training_papers() -> list[Paper]:
+    """The built-in papers six times over, told apart by their titles: enough for a reader to be fitted on."""
+    return [
+        dataclasses.replace(paper, openalex_id=f"{paper.openalex_id}{copy}", title=f"{paper.title}, {copy}")
+        for copy in range(6)
+        for paper in sample_papers()
+    ]
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_each_environment_trains(env: str, checkpoints: Path, dataset: Path, mod
         # The floor of a forecast paid by skill follows from the training papers.
         papers = load_papers(dataset, "train")
         example = spec(env).examples(papers)[0]
-        expected = make(env, *example, **spec(env).training_options(lambda: papers)).reward_range[0]
+        expected = make(env, *example, **spec(env).training_options(str(dataset))).reward_range[0]
     assert logged["reward/total"] == pytest.approx(expected)
 
 

@@ -34,8 +34,8 @@ class Client:
 
 
 @pytest.fixture
-def folder(papers, tmp_path):
-    save_dataset(tmp_path / "data", {"train": papers, "validation": papers, "test": papers})
+def folder(papers, training_papers, tmp_path):
+    save_dataset(tmp_path / "data", {"train": training_papers, "validation": papers, "test": papers})
     return str(tmp_path / "data")
 
 

@@ -81,7 +81,7 @@ class TestGymnasium:
         train = [paper for paper in sample_papers() if paper.disruption_label == "neutral"]
         save_dataset(tmp_path, {"train": train, "validation": [], "test": sample_papers()})
         env = gymnasium.make("scisci/DisruptionForecast-v1", dataset=str(tmp_path), split="test").unwrapped
-        expected = spec("disruption-forecast-v1").training_options(lambda: train)["prior"]
+        expected = spec("disruption-forecast-v1").training_options(str(tmp_path))["prior"]
         assert expected[2] > 0.5
         env.reset(options={"index": 0})
         assert env.step("no answer")[1] == pytest.approx(1 - 2 / (1 - sum(share**2 for share in expected)))

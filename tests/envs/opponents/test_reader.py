@@ -7,6 +7,8 @@ import random
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 
 from scisci_gym import Paper, make
 from scisci_gym.datasets.store import save_dataset
@@ -14,7 +16,7 @@ from scisci_gym.envs.disruption import DisruptionEnv
 from scisci_gym.envs.impact import ImpactEnv
 from scisci_gym.envs.kit.episodes import play_episode
 from scisci_gym.envs.opponents.challengers import Case, ReaderChallenger
-from scisci_gym.envs.opponents.reader import fitted_readers
+from scisci_gym.envs.opponents.reader import fitted_readers, word_model
 
 CUES = {"disruptive": "amber", "consolidating": "nectar", "neutral": "quartz"}
 OTHERS = {"novel": "falcon", "conventional": "marble", "balanced": "willow"}
@@ -154,3 +156,15 @@ def test_a_folder_that_it_cannot_learn_from_is_refused_before_a_run_begins(tmp_p
     folder = dataset(tmp_path, train) if train else str(tmp_path)
     with pytest.raises(ValueError, match=message):
         make("disruption-adversarial-v0", paper(1, "neutral"), challenger=f"reader:{folder}")
+
+
+@pytest.mark.parametrize("labels", [tuple(CUES), ("disruptive", "neutral")])
+def test_a_word_model_says_what_scikit_learn_says(labels):
+    """The oracle is scikit-learn's own pipeline; of two labels it keeps one row of weights."""
+    texts = [one.abstract for one in papers() if one.disruption_label in labels]
+    truths = [one.disruption_label for one in papers() if one.disruption_label in labels]
+    words = TfidfVectorizer(norm=None, binary=True, min_df=2)
+    model = LogisticRegression(C=0.01).fit(words.fit_transform(texts), truths)
+    asked = [*texts[:20], "", "amber", "amber amber NECTAR, quartz-water", "nothing known here"]
+    expected = model.predict_proba(words.transform(asked))
+    assert word_model(words, model).probabilities(asked) == pytest.approx(expected, abs=1e-12)

@@ -33,11 +33,13 @@ RATE = {"disruption-selfplay-v0": "objector_format_valid"}
 
 
 @pytest.fixture(scope="module")
-def folder(tiny_model, tmp_path_factory) -> Path:
-    """A dataset of the built-in papers, and the tiny model: what it writes does not matter here."""
+def folder(tiny_model, training_papers, tmp_path_factory) -> Path:
+    """Two datasets of the built-in papers, the second with enough of them for the reader of every game, and the tiny
+    model: what it writes does not matter here."""
     folder = tmp_path_factory.mktemp("training")
     papers = sample_papers()
     save_dataset(folder / "data", {"train": papers, "validation": papers, "test": papers})
+    save_dataset(folder / "enough", {"train": training_papers, "validation": papers, "test": papers})
     (folder / "model").symlink_to(tiny_model)
     return folder
 
@@ -55,13 +57,14 @@ def run(
     groups: int = 2,
     max_tokens=10,
     env_options=None,
+    dataset: str = "data",
     **changes,
 ) -> list[dict[str, float]]:
     """Metrics of a run, step by step."""
     model = str(folder / "model")
     builder = SciSciDatasetBuilder(
         env_id=env_id,
-        dataset=str(folder / "data"),
+        dataset=str(folder / dataset),
         renderer_name="qwen3_instruct",
         tokenizer_name=model,
         groups_per_batch=groups,
@@ -115,7 +118,7 @@ def check(env_id: str, logged: list[dict[str, float]], steps: int = 3) -> None:
 
 @pytest.mark.parametrize("env_id", ENVS)
 def test_three_steps(env_id, folder, tmp_path):
-    check(env_id, run(env_id, folder, tmp_path))
+    check(env_id, run(env_id, folder, tmp_path, dataset="enough"))
 
 
 class FailsNowAndThen(Challenger):
@@ -196,7 +199,7 @@ def test_three_steps_of_each_with_spawned_rollout_workers(folder, tmp_path):
         set_rollout_executor(pool)
         try:
             for env_id in ENVS:
-                check(env_id, run(env_id, folder, tmp_path / env_id))
+                check(env_id, run(env_id, folder, tmp_path / env_id, dataset="enough"))
         finally:
             set_rollout_executor(None)
 
