@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,29 @@ class BadInput(ValueError):
     """Input that needs a decision by the user. The message names the file, the line and what to do."""
 
 
-def read_json(path: Path, remedy: str) -> Any:
-    """The content of a JSON file; `BadInput` with its name and what to do, `remedy`, if it is damaged."""
+def read_json(path: Path, remedy: str, needs: Mapping[str, type] | None = None) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises `BadInput`, with the file's name and what to do, `remedy`, if the file is damaged, holds anything but an
+    object, or lacks a key of `needs` or has it with a value of another type.
+    """
     try:
-        return json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except ValueError as error:
         raise BadInput(f"{path} is damaged: {error}; {remedy}") from error
+    if not isinstance(content, dict):
+        raise BadInput(f"{path} is damaged: it holds {_shown(content)}, not an object; {remedy}")
+    for key, kind in (needs or {}).items():
+        if key not in content:
+            raise BadInput(f"{path} is damaged: it lacks {key!r}; {remedy}")
+        if not isinstance(content[key], kind) or (isinstance(content[key], bool) and kind is not bool):
+            raise BadInput(f"{path} is damaged: {key!r} is {_shown(content[key])}, not a {kind.__name__}; {remedy}")
+    return content
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 _REMEDIES = {

@@ -159,9 +159,13 @@ def load_papers(folder: str | Path, split: str) -> list[Paper]:
     return [Paper.from_row(row) for row in rows]
 
 
-def load_card(folder: str | Path) -> dict[str, Any]:
-    """`card.json` of a dataset. Raises `FileNotFoundError` if the folder is not a built dataset."""
+def load_card(folder: str | Path, needs: Mapping[str, type] | None = None) -> dict[str, Any]:
+    """`card.json` of a dataset.
+
+    Raises `FileNotFoundError` if the folder is not a built dataset, and `BadInput` if the card is damaged or lacks a
+    key of `needs`; see `read_json`.
+    """
     path = Path(folder) / "card.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not a dataset: {path} is missing; build one with `scisci-gym build`")
-    return read_json(path, "build the dataset again")
+    return read_json(path, "build the dataset again", needs)

@@ -31,6 +31,9 @@ from .verify_labels import (
     recounted,
 )
 
+CARD = {"content_hash": str, "splits": dict, "split": dict, "labels": dict, "not_labelled": dict, "works_in_graph": int}
+"""What the checks need of a card, whatever its source."""
+
 
 def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
     """Check a dataset folder against its own card and graph.
@@ -46,8 +49,10 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
     ------
     FileNotFoundError
         If the folder is not a dataset.
+    BadInput
+        If its card is damaged.
     """
-    card = load_card(folder)
+    card = load_card(folder, CARD)
     try:
         rows_of = {name: list(read_rows(folder, name)) for name in SPLITS}
     except (OSError, BadInput) as error:

@@ -17,7 +17,7 @@ from rich.table import Table
 from ..atomic_files import write_json_atomically
 from ..build import BuildOptions, build_dataset
 from ..dataset_folder import dataset_folder, refuse_overlap
-from ..errors import read_json
+from ..errors import BadInput, read_json
 from ..openalex.api.client import BASE_URL, DAILY_USD, FREE_KEY, Connection, api_key
 from ..openalex.api.cost import Step, cost, first_plan, second_plan
 from ..openalex.api.errors import Stopped
@@ -166,7 +166,11 @@ def _last_closed_year(out: Path) -> int:
     if not place.is_file():
         write_json_atomically(place, {"date": datetime.now(UTC).date().isoformat()})
     remedy = f'give the day on which collecting began as {{"date": "{datetime.now(UTC).date()}"}}'
-    return date.fromisoformat(read_json(place, remedy)["date"]).year - 1
+    began = read_json(place, remedy, {"date": str})["date"]
+    try:
+        return date.fromisoformat(began).year - 1
+    except ValueError as error:
+        raise BadInput(f"{place} is damaged: {began!r} is not a date; {remedy}") from error
 
 
 def _source(wanted: Wanted, collected: Collected) -> dict[str, Any]:

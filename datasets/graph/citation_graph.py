@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import read_json
 from ..positions import positions_of
 from .checks import checked_ids, checked_positions, checked_years, require_columns
 from .csr import check_rows, reference_rows, transposed_rows
-from .files import ARRAYS, FORMAT, GraphFiles, GraphReport, read_array
+from .files import ARRAYS, GraphFiles, GraphReport, read_array, read_header
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -313,18 +311,16 @@ class CitationGraph:
             raise FileNotFoundError(
                 f"no citation graph in {directory}: {path} is missing; write one with `CitationGraph.save`"
             )
-        header = read_json(path, "build the graph again")
-        if (found := header["format"]) != FORMAT:
-            raise ValueError(f"{path} has format {found}, this version reads {FORMAT}; build the graph again")
+        header = read_header(path)
         files = GraphFiles(directory, header.get("generation", 0))
         names = ARRAYS if not files.path("node_ids").exists() else (*ARRAYS, "node_ids")
         try:
             arrays = {name: read_array(files.path(name), mmap) for name in names}
         except FileNotFoundError:
-            if json.loads(path.read_text()) == header:
+            if read_header(path) == header:
                 raise
             return cls.load(directory, mmap)  # another graph has replaced this one in the meantime
-        graph = cls(**arrays, report=GraphReport(**header["report"]))
+        graph = cls(**arrays, report=header["report"])
         if graph.n_papers != header["n_papers"] or graph.n_citations != graph.report.kept:
             raise ValueError(
                 f"{directory} holds {graph.n_papers} papers and {graph.n_citations} citations but its graph.json says "

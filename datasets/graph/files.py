@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..atomic_files import claimed, remove_unfinished, write_json_atomically
+from ..errors import BadInput, read_json
 
 FORMAT = 1
 ARRAYS = ("years", "ref_indptr", "ref_indices", "cit_indptr", "cit_indices")
@@ -98,7 +99,22 @@ class GraphFiles:
 
 def _generation(directory: Path) -> int | None:
     header = directory / "graph.json"
-    return json.loads(header.read_text()).get("generation", 0) if header.is_file() else None
+    return read_json(header, "delete it").get("generation", 0) if header.is_file() else None
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What a ``graph.json`` says, its report as a `GraphReport`.
+
+    Raises `BadInput` if it is damaged, and `ValueError` if it is of another format.
+    """
+    remedy = "build the graph again"
+    if (found := read_json(path, remedy, {"format": int})["format"]) != FORMAT:
+        raise ValueError(f"{path} has format {found}, this version reads {FORMAT}; {remedy}")
+    header = read_json(path, remedy, {"n_papers": int, "report": dict})
+    try:
+        return {**header, "report": GraphReport(**header["report"])}
+    except TypeError as error:
+        raise BadInput(f"{path} is damaged: {error}; {remedy}") from error
 
 
 def read_array(path: Path, mmap: bool) -> np.ndarray:

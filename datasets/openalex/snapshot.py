@@ -236,9 +236,13 @@ def _manifest(folder: Path) -> dict[str, tuple[int | None, int | None]]:
     for path in (folder / "manifest", folder / "manifest.json", folder.parent / "manifest.json"):
         if path.is_file():
             try:
-                return dict(_entries(json.loads(path.read_bytes()), folder.name))
+                listed = dict(_entries(json.loads(path.read_bytes()), folder.name))
             except ValueError as error:
                 raise BadInput(f"{path} is not JSON ({error}); fetch it again or remove it") from error
+            for name, numbers in listed.items():
+                if any(number is not None and type(number) is not int for number in numbers):
+                    raise BadInput(f"{path} gives {name} {numbers} bytes and records; fetch it again or remove it")
+            return listed
     return {}
 
 

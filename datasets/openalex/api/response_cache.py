@@ -37,9 +37,11 @@ class PageStore:
         for path in (place, _marked(place)) if forgotten else (place,):
             try:
                 page = orjson.loads(zstandard.decompress(path.read_bytes()))
-            except (FileNotFoundError, zstandard.ZstdError, orjson.JSONDecodeError):
+                return page["body"].encode() if page["request"] == request else None
+            except FileNotFoundError:
                 continue
-            return page["body"].encode() if page["request"] == request else None
+            except (zstandard.ZstdError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+                continue  # damaged, or not a page
         return None
 
     def put(self, request: str, body: bytes) -> None:
