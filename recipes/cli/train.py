@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -73,9 +74,11 @@ def train(
 
     try:
         stop_on_bad_input(act)
-    except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
-        raise typer.Exit(130) from None
+    except (KeyboardInterrupt, BrokenPipeError) as stop:
+        # Ctrl-C also ends the program that reads the output, such as tee: nobody is left to be told.
+        with suppress(BrokenPipeError):
+            typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
+        raise typer.Exit(130) from stop
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -89,18 +90,33 @@ def test_reward_diagnostics_are_logged(uninterrupted: Path) -> None:
     assert said == pytest.approx(first["env/all/format_valid"])
 
 
+def started(arguments: list[str], log_path: Path, steps: int, **pipes: Any) -> subprocess.Popen[bytes]:
+    """A run in a process of its own, after so many steps."""
+    child = subprocess.Popen(command(*arguments), env=environment(), **pipes)
+    deadline = time.monotonic() + 200
+    while len(read_metrics(log_path)) < steps:
+        assert child.poll() is None, "training ended before it could be stopped"
+        assert time.monotonic() < deadline, f"training did not reach step {steps}"
+        time.sleep(0.05)
+    return child
+
+
+def test_interrupted_together_with_the_reader_of_its_output(dataset: Path, model: Path, tmp_path: Path) -> None:
+    """As Ctrl-C does in `scisci-gym train ... 2>&1 | tee FILE`."""
+    arguments = rl_arguments(dataset, model, tmp_path / "rl", tmp_path / "checkpoints")
+    child = started(arguments, tmp_path / "rl", 2, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert child.stdout is not None
+    child.stdout.close()
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=200) == 130
+    assert json.loads((tmp_path / "rl" / "run.json").read_text())["status"] == "interrupted"
+
+
 def test_killed_and_resumed_equals_uninterrupted(
     uninterrupted: Path, dataset: Path, model: Path, tmp_path: Path
 ) -> None:
     arguments = rl_arguments(dataset, model, tmp_path / "rl", tmp_path / "checkpoints")
-    child = subprocess.Popen(
-        command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
-    )
-    deadline = time.monotonic() + 200
-    while len(read_metrics(tmp_path / "rl")) < 4:
-        assert child.poll() is None, "training ended before it could be killed"
-        assert time.monotonic() < deadline, "training did not reach step 4"
-        time.sleep(0.05)
+    child = started(arguments, tmp_path / "rl", 4, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert is_alive(tmp_path / "rl")
     child.send_signal(signal.SIGKILL)
     child.wait()
