@@ -90,7 +90,7 @@ def test_reward_diagnostics_are_logged(uninterrupted: Path) -> None:
     assert said == pytest.approx(first["env/all/format_valid"])
 
 
-def started(arguments: list[str], log_path: Path, steps: int, **pipes: Any) -> subprocess.Popen[bytes]:
+def started(arguments: list[str], log_path: Path, steps: int, **pipes: Any) -> subprocess.Popen[Any]:
     """A run in a process of its own, after so many steps."""
     child = subprocess.Popen(command(*arguments), env=environment(), **pipes)
     deadline = time.monotonic() + 200
