@@ -10,9 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ...evaluation.bootstrap import Score
 from ...evaluation.records import without_secrets
 from ...evaluation.render.pages import render_page
-from ...evaluation.render.pictures import curves_svg
+from ...evaluation.render.pictures import curves_svg, scores_svg
 from ..monitoring import metrics as m
 from ..monitoring.record import RunState
 from ..monitoring.summary import RunSummary, comparison_sentence, facts_of
@@ -67,8 +68,10 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
     ]
     measures = [measure for measure in m.MEASURES if any(measure in summary.measures for summary in summaries)]
     headline = [measure for measure in measures if measure in HEADLINE]
+    splits = sorted({split for summary in summaries for split in summary.evaluations})
     page = {
         "runs": runs,
+        "pictures": [_scores(runs, split) for split in splits],
         "measures": measures,
         "curves": _curves(runs, measures),
         "headings": [measure.title for measure in headline],
@@ -76,7 +79,7 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
         "metrics": [_metrics(summary) for summary in summaries],
         "comparisons": [comparison_sentence(summary) for summary in summaries],
         "facts": [facts_of(state) for state in states],
-        "splits": sorted({split for summary in summaries for split in summary.evaluations}),
+        "splits": splits,
         "options": _options(states),
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": version("scisci-gym"),
@@ -98,6 +101,17 @@ def names_of(states: Sequence[RunState]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     raise ValueError(f"{paths[0]} is given twice")
+
+
+def _scores(runs: Sequence[ReportedRun], split: str) -> str:
+    """Macro-F1 of the runs that were evaluated on a split, below the baselines."""
+    found = {run.name: run.summary.evaluations[split] for run in runs if split in run.summary.evaluations}
+    baselines = {name: scores for each in found.values() for name, scores in (each.get("baselines") or {}).items()}
+    return scores_svg(
+        f"Macro-F1 on {split} papers (lines:\u00a095\u00a0%\u00a0intervals)",
+        {name: Score(**scores["macro_f1"]) for name, scores in baselines.items()},
+        {name: Score(**each["policy"]["greedy"]["macro_f1"]) for name, each in found.items()},
+    )
 
 
 def _curves(runs: Sequence[ReportedRun], measures: Sequence[m.Measure]) -> list[str]:

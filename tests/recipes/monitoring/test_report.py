@@ -122,6 +122,9 @@ def test_several_runs_side_by_side(config, tmp_path: Path) -> None:
     assert "lora_rank 4 8" in differ
     assert "env_options" not in differ
     assert "majority class 80 0.700 0.600 – 0.800" in text
+    top = page.split("<h2>")[0]
+    assert "Macro-F1 on test papers" in top, "the picture with the result comes first"
+    assert "majority class 0.700, one 0.700" in top
     assert page.count('id="line-2"') == 3, "the second run in reward, validation and entropy"
 
 
