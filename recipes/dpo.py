@@ -17,6 +17,7 @@ from tinker_cookbook.preference import train_dpo
 from tinker_cookbook.supervised.types import ChatDatasetBuilderCommonConfig
 from tinker_cookbook.utils.lr_scheduling import LRSchedule
 
+from ..envs.kit.renderers import registered_name
 from ..envs.registry import spec
 from .kit.compat import dpo_reference_of_the_start
 from .kit.config import RecipeConfig
@@ -47,7 +48,7 @@ def build_config(cfg: CLIConfig) -> train_dpo.Config:
     spec(cfg.env)
     common = ChatDatasetBuilderCommonConfig(
         model_name_for_tokenizer=cfg.model_name,
-        renderer_name=cfg.renderer(),
+        renderer_name=registered_name(cfg.renderer()),
         max_length=cfg.max_length,
         batch_size=cfg.batch_size,
     )

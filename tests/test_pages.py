@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scisci_gym.cli import COMMANDS, ENGINE_COMMANDS, app
+from scisci_gym.envs.kit.renderers import renderer_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "tutorials").glob("*.md"))]
@@ -83,7 +84,14 @@ def test_an_own_renderer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     names = run("docs/tutorials/own-renderer.md", slice(None), tmp_path, __name__="own_renderer")
     unregister_renderer("me/plain")
     assert capsys.readouterr().out == "1.2\n"
-    assert names["config"].renderer() == "me/plain"
+    # The first block as a module, which the name of the renderer says.
+    (tmp_path / "plain.py").write_text(blocks("docs/tutorials/own-renderer.md", "python")[0])
+    with pytest.raises(ValueError, match=r"renderer plain:me/plain: No module named 'plain'; install the package"):
+        renderer_of("plain:me/plain", "runs/model")
+    monkeypatch.syspath_prepend(tmp_path)
+    renderer = renderer_of("plain:me/plain", "runs/model")
+    unregister_renderer("me/plain")
+    assert type(renderer).__name__ == names["PlainRenderer"].__name__
 
 
 def test_the_scientometricians_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """From the name of a model to the renderer that turns its conversations into tokens."""
 
 import functools
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,23 @@ _CONVERSATION: Any = [
 
 @functools.lru_cache(maxsize=8)
 def renderer_of(renderer_name: str, tokenizer_name: str) -> Renderer:
-    """Renderer for a tokenizer (a hub name or a local folder), made once a process."""
+    """Renderer for a tokenizer (a hub name or a local folder), made once a process; see `registered_name`."""
     tokenizer: Any = ThreadSafeTokenizer(get_tokenizer(tokenizer_name))
-    return get_renderer(renderer_name, tokenizer, model_name=tokenizer_name)
+    return get_renderer(registered_name(renderer_name), tokenizer, model_name=tokenizer_name)
+
+
+def registered_name(renderer_name: str) -> str:
+    """The name by which the cookbook knows a renderer. Of MODULE:NAME it is NAME, and the module that registers it is
+    imported; raises `ValueError` if that fails."""
+    module, _, name = renderer_name.rpartition(":")
+    if module:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise ValueError(
+                f"renderer {renderer_name}: {error}; install the package, or add it to PYTHONPATH"
+            ) from error
+    return name
 
 
 def renderer_name_for(model_name: str, explicit: str | None = None) -> str:

@@ -25,7 +25,7 @@ from .runner import Runner
 
 MODEL, BEFORE, AFTER = "challenged-model", "challenged-start", "challenged-rl"
 """Names of folders in that of the demo: of the model, its answers as it is, and the run of RL."""
-PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 24, 200
+PRETRAINING_STEPS, RL_STEPS, EXAMPLES = 300, 36, 200
 GROUPS = 12
 """Groups of a step of RL: as many papers of each of the three labels."""
 ENV_OPTIONS = {"prompt": "short"}
@@ -108,7 +108,7 @@ def challenge_policies(
 ) -> list[ChallengedPolicy]:
     """Make the tiny model, train it, and challenge both policies; what is in `out` already is not done again.
 
-    `steps` are those of a round of pre-training, and of RL, of which there are 24 at most; `options` are of RL.
+    `steps` are those of a round of pre-training, and of RL, of which there are 36 at most; `options` are of RL.
     """
     pretraining, training = steps
     plan = challenge_plan(out, seed, min(training or RL_STEPS, RL_STEPS), options)

@@ -95,7 +95,9 @@ class RecipeConfig(EngineConfig):
         munger=folder_or_name, doc="Base model: a folder with a causal LM, or a model of the service."
     )
     renderer_name: str | None = chz.field(
-        default=None, doc="Renderer of the cookbook, which writes the prompts' tokens; default: the one of the model."
+        default=None,
+        doc="Renderer, which writes the prompts' tokens: one of the cookbook, or MODULE:NAME for one that a module "
+        "registers; default: the one of the model.",
     )
     load_checkpoint_path: str | None = chz.field(
         default=None,
