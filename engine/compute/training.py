@@ -196,12 +196,14 @@ def _part_loss(base: BaseModel, request: _Request, batch: Sequence[PassSequence]
     """Loss at some of the pass's needed positions: those from number `start` on, whose log-probabilities are `table`,
     float32 (N, vocabulary).
     """
+    firsts = np.cumsum([0, *(len(sequence.needed) for sequence in batch)]) - start
+    # One split: the gradient of every slice would be a table of its own.
+    parts = table.split(np.diff(firsts.clip(0, len(table))).tolist())
     terms = []
-    first = -start
-    for sequence in batch:
-        low, high = max(0, -first), min(len(sequence.needed), len(table) - first)
-        needed, rows = sequence.needed[low:high], table[first + low : first + high]
-        for i in sequence.data if low < high else ():
+    for sequence, first, rows in zip(batch, firsts[:-1], parts, strict=True):
+        skipped = max(0, -first)
+        needed = sequence.needed[skipped : skipped + len(rows)]
+        for i in sequence.data if len(rows) else ():
             inputs = {
                 key: torch.from_numpy(np.ascontiguousarray(value[needed])).to(base.device)
                 for key, value in request.data[i].inputs.items()
@@ -211,5 +213,4 @@ def _part_loss(base: BaseModel, request: _Request, batch: Sequence[PassSequence]
             chosen = rows.gather(1, targets.reshape(len(targets), -1)).reshape(targets.shape)
             request.logprobs[i][needed] = chosen.detach().cpu().numpy()
             terms.append(LOSSES[request.loss_fn](chosen, inputs, request.config))
-        first += len(sequence.needed)
     return torch.stack(terms).sum()

@@ -1,8 +1,11 @@
 """Memory is bounded: the head in parts, layers of long sequences computed twice, and what cannot fit is refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from scisci_gym.engine.compute import memory, sampling, training
 from scisci_gym.engine.compute.adapters import AdapterWeights
@@ -54,6 +57,31 @@ def test_the_head_in_parts(base: BaseModel, adapter: AdapterWeights, monkeypatch
     assert max(widths) == 11
     for one, other in zip(got, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_tables_of_logits_are_as_many_for_six_sequences_as_for_two(base: BaseModel, adapter: AdapterWeights) -> None:
+    """24 positions count, in a pass of two or six sequences: no sequence has a table of its own."""
+
+    class Tables(TorchDispatchMode):
+        """Counts results with a number for every position and token."""
+
+        count = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            self.count += isinstance(out, torch.Tensor) and out.shape == (24, base.vocab_size)
+            return out
+
+    tokens = np.random.default_rng(0).integers(3, base.vocab_size, (6, 21))
+    counts = []
+    for sequences in (2, 6):
+        weights = np.zeros(20, np.float32)
+        weights[-24 // sequences :] = 1
+        some = [TrainingDatum(t[:-1], {"target_tokens": t[1:], "weights": weights}) for t in tokens[:sequences]]
+        with Tables() as tables:
+            forward_backward(base, adapter, some, "cross_entropy", {})
+        counts.append(tables.count)
+    assert counts[0] == counts[1]
 
 
 def test_layers_of_a_long_sequence_keep_their_inputs_only(
