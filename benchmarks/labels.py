@@ -117,9 +117,9 @@ def _atypicality(peer, citing, cited, years, venues, samples, seed):
     return atypicality(graph, venues, null=peer, samples=samples, seed=seed)[:2]
 
 
-def child(arguments: list[str], limit: float) -> dict | str:
-    """Run this file again for one measurement; its report, or why there is none."""
-    command = [sys.executable, __file__, *arguments]
+def child(arguments: list[str], limit: float, script: str = __file__) -> dict | str:
+    """Run this file (or another) again for one measurement; its report, or why there is none."""
+    command = [sys.executable, script, *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from .card import write_card
 from .dataset_folder import dataset_files, dataset_folder, finish, start_over
+from .disruption.cd_index import disruption_counts
 from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .labels.eligibility import LabelRules, content_checks
@@ -61,6 +62,9 @@ class BuildOptions:
     """A model's knowledge cutoff: the test set is also written in two parts, published before it and since."""
     seed: int = 0
     """Seed of the thinning and of the null networks behind the novelty scores."""
+    memory: int | None = None
+    """Bytes for counting citing papers and venue pairs, see `disruption_counts` and `atypicality`; None: all at once.
+    The dataset does not depend on it."""
     focal: frozenset[int] | None = None
     """Ids of the works whose neighbourhood was collected; no other can carry a label. None: all."""
     cut_short: frozenset[int] = frozenset()
@@ -92,7 +96,8 @@ def build_dataset(
     graph = citation_graph(works)
     fields = works.categories("field")
     excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
-    labels = graph_labels(graph, rules, fields.indices.to_numpy(), excluded=excluded)
+    counts = disruption_counts(graph, rules.window, memory=options.memory)
+    labels = graph_labels(graph, rules, fields.indices.to_numpy(), excluded=excluded, counts=counts)
     nodes = np.flatnonzero(labels.eligible)
 
     def described(positions: np.ndarray) -> tuple[list[str], list[str], np.ndarray]:
@@ -103,7 +108,8 @@ def build_dataset(
     eligible = works.work_id[nodes], works.year[nodes], labels.disruption[nodes]
     positions, split_years = choose_papers(*eligible, described, labels.reasons, options, labels.last_complete_year)
     chosen = {name: nodes[of_split] for name, of_split in positions.items()}
-    novelty = novelty_of_dataset(graph, works.column("venue_id"), options.seed) if options.novelty else None
+    venues = works.column("venue_id") if options.novelty else None
+    novelty = None if venues is None else novelty_of_dataset(graph, venues, options.seed, options.memory)
     computed = _computed_fields(graph, labels, novelty and novelty.scores)
     same: dict[str, Any] = {"label_scheme": rules.scheme, "cd_window": rules.window, "cd_threshold": rules.threshold}
     # A collection of neighbourhoods does not hold the papers that a citation count would be compared with.

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ..build import BuildOptions, build_dataset
 from ..dataset_folder import dataset_folder, start_over
-from ..errors import stop_on_bad_input
+from ..errors import BadInput, stop_on_bad_input
 from ..openalex.shards import convert
 from ..openalex.snapshot import current_works, parts_of, read_works
 from ..openalex.works_table import WorksTable
@@ -135,6 +135,8 @@ def sciscinet(
     field_level: Annotated[int, typer.Option(help="Level of the fields to take from the link table.")] = 0,
 ) -> dict[str, Any]:
     """Published disruption and atypicality of SciSciNet, from tables of any size. The split is by publication year."""
+    if options.memory is not None:
+        raise BadInput("--memory is for labels that are computed; the scores of SciSciNet are published: leave it out")
     tables = Tables.of(file, texts, fields, field_names)
     with dataset_folder(out, tables.files):
         return build_sciscinet(

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..build import BuildOptions
+from ..byte_size import byte_size
 from ..errors import stop_on_bad_input
 from ..hub import push
 from ..labels.eligibility import LabelRules
@@ -55,6 +56,14 @@ def build_options(
     ] = None,
     max_references: Annotated[int, typer.Option(help="Titles of cited papers kept with each paper, at most.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of everything that is random.")] = 0,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory for counting citing papers and venue pairs, such as 8GB: slices of years that fit, one after "
+            "another (default: all at once). The dataset does not depend on it.",
+        ),
+    ] = None,
 ) -> BuildOptions:
     """Turn the options that all sources share into `BuildOptions`."""
     rules = LabelRules(
@@ -76,6 +85,7 @@ def build_options(
         balance_train=balance_train,
         cutoff=None if cutoff is None else _date(cutoff),
         seed=seed,
+        memory=None if memory is None else byte_size(memory),
     )
 
 

@@ -58,6 +58,14 @@ def labels(
         ),
     ] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Run here, or on a Ray cluster.")] = "local",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory for counting citing papers and venue pairs, such as 8GB: slices of years that fit, one after "
+            "another (default: all at once). Labels do not depend on it. With --engine ray, that of one task.",
+        ),
+    ] = None,
     last_complete_year: Annotated[
         int | None,
         typer.Option(help="Last year that the data holds in full (default: estimated from the papers per year)."),
@@ -69,6 +77,7 @@ def labels(
 
         scisci-gym labels --citations citations.csv --papers papers.csv --out labels.csv
     """
+    from ..byte_size import byte_size
     from ..dataset_folder import refuse_foreign
     from ..graph.citation_graph import CitationGraph
     from ..graph.from_tables import graph_of_files
@@ -104,6 +113,7 @@ def labels(
             rewired=rewired,
             interval=interval,
             engine=engine,
+            memory=room,
             report=lambda stage, seconds: typer.echo(f"{stage:<28} {seconds:8.2f} s"),
         )
         if draw is not None:
@@ -112,6 +122,7 @@ def labels(
 
     try:
         require_label_file(out)
+        room = None if memory is None else byte_size(memory)
         if plot is not None:
             refuse_foreign(plot, "artefacts.csv")
         elif plot_paper:

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from ..graph.citation_graph import CitationGraph
-from .counting import YearRanks, count
+from .counting import count
+from .year_ranks import YearRanks
 
 
 def disruption_counts(
-    graph: CitationGraph, window: int | None = 5, *, threads: int | None = None
+    graph: CitationGraph, window: int | None = 5, *, threads: int | None = None, memory: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count the later papers that cite a paper, its references, or both.
 
@@ -21,6 +22,10 @@ def disruption_counts(
         A citing paper ``c`` counts for a paper of year ``t`` when ``t < year(c) <= t + window``; None has no upper end.
     threads : int, optional
         Default: every core. The result does not depend on it.
+    memory : int, optional
+        Bytes, beside the graph and the results: count the citing papers of some years (or a part of a year) after
+        another, as many as fit. The result does not depend on it. Default: all at once, with every page of a
+        memory-mapped graph in use. See `YearRanks.part_bytes` for what is counted.
 
     Returns
     -------
@@ -30,7 +35,7 @@ def disruption_counts(
     Raises
     ------
     ValueError
-        A window that is not a positive integer or None; a graph without papers.
+        A window that is not a positive integer or None; a graph without papers; too little memory.
 
     Examples
     --------
@@ -49,11 +54,13 @@ def disruption_counts(
     ----------
     Funk & Owen-Smith (2017), "A dynamic network measure of technological change", Management Science 63(3).
     """
-    n_i, n_j, n_k = counts_of_papers(count, graph, window, threads, 3)
+    n_i, n_j, n_k = counts_of_papers(count, graph, window, threads, memory, 3)
     return n_i, n_j, n_k
 
 
-def cd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
+def cd_index(
+    graph: CitationGraph, window: int | None = 5, *, threads: int | None = None, memory: int | None = None
+) -> np.ndarray:
     """CD index: (n_i - n_j) / (n_i + n_j + n_k), from -1 (consolidating) to 1 (disruptive).
 
     A paper without references has n_j = n_k = 0, so a single citation makes it 1. That value is kept here and is an
@@ -78,19 +85,25 @@ def cd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | Non
     "Papers and patents are becoming less disruptive over time", Nature 613.
     Holst et al. (2024), "Dataset artefacts are the hidden drivers of the declining disruptiveness in science".
     """
-    n_i, n_j, n_k = disruption_counts(graph, window, threads=threads)
+    n_i, n_j, n_k = disruption_counts(graph, window, threads=threads, memory=memory)
     return ratio(n_i - n_j, n_i + n_j + n_k)
 
 
 def counts_of_papers(
-    kernel: Callable[..., Any], graph: CitationGraph, window: int | None, threads: int | None, kinds: int, *more: int
+    kernel: Callable[..., Any],
+    graph: CitationGraph,
+    window: int | None,
+    threads: int | None,
+    memory: int | None,
+    kinds: int,
+    *more: int,
 ) -> np.ndarray:
     """What a kernel of `counting` counts for every paper of a graph: int64 array (kinds, N, *more)."""
     window = checked_window(window)
     require_papers(graph)
-    ranks, counts = YearRanks(graph, threads), np.zeros((kinds, graph.n_papers, *more), np.int64)
-    walk = ranks.walk(window)
-    ranks.run(lambda papers, scratch: kernel(papers, walk, scratch, counts), window)
+    counts = np.zeros((kinds, graph.n_papers, *more), np.int64)
+    ranks = YearRanks(graph, threads)
+    ranks.run(lambda papers, walk, scratch: kernel(papers, walk, scratch, counts), window, memory)
     return counts
 
 

@@ -5,87 +5,34 @@ marked in an array of stamps. At ten million papers nearly all of the time goes 
 stamps, the hints where to look in long lists of citers, and the prefetching.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ..compat import prefetch
-from ..graph.citation_graph import CitationGraph
-from ..graph.csr import year_order
-from ..jit import kernel, run_chunks, thread_count
+from ..jit import kernel
 
-CHUNK = 4096
-# Stamps of one byte stay in the processor's cache longest, but are wiped every 255 papers: too often for long windows.
-BYTE_SPAN = 1 << 22
 LINE = 16  # int32 entries that are fetched from memory together
 
 
 class Walk(NamedTuple):
-    """What every counting kernel reads. Inner kernels take single arrays: a whole `Walk` costs them 75 ns a call."""
+    """What every counting kernel reads, made by `YearRanks`.
+
+    Counts over all citing papers are sums of counts over parts of them: a walk may hold the rows of one part only.
+    Inner kernels take single arrays: a whole `Walk` costs them 75 ns a call.
+    """
 
     years: np.ndarray
     ref_indptr: np.ndarray
     ref_indices: np.ndarray
     cit_indptr: np.ndarray
     citers: np.ndarray
-    """`CitationGraph.cit_indices` renumbered by year, int32 (E,); ascending within each row."""
+    """`CitationGraph.cit_indices` renumbered by year, int32 (E,), or a part of them; ascending within each row."""
     starts: np.ndarray
-    """First number of each year, int64, from `first_year` to one after the last."""
+    """First number of each year, int64, from `first_year` to one after the last; clipped to the part, if it is one."""
     first_year: int
     window: int
     """-1 for none."""
-
-
-class YearRanks:
-    """The papers of a graph renumbered by year (`order`, int32 (N,)), and working memory for each thread."""
-
-    def __init__(self, graph: CitationGraph, threads: int | None) -> None:
-        self.order = year_order(graph.years)
-        self._first_year = int(graph.years.min())
-        counts = np.bincount(graph.years.astype(np.int64) - self._first_year)
-        self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        self._citers = graph.cit_indices
-        if np.any(graph.years[1:] < graph.years[:-1]):
-            rank = np.empty(graph.n_papers, np.int32)
-            rank[self.order] = np.arange(graph.n_papers, dtype=np.int32)
-            self._citers = np.empty_like(graph.cit_indices)
-            size = -(-graph.n_citations // (4 * thread_count(threads))) or 1
-            pieces = [(slice(low, low + size),) for low in range(0, graph.n_citations, size)]
-            run_chunks(lambda s: rank.take(graph.cit_indices[s], out=self._citers[s], mode="clip"), pieces, threads)
-            self._citers.flags.writeable = False
-        self._graph, self._threads, self._free = graph, threads, []
-
-    def walk(self, window: int | None) -> Walk:
-        """What the kernels read to count the citations of a window."""
-        graph = self._graph
-        rows = (graph.years, graph.ref_indptr, graph.ref_indices, graph.cit_indptr, self._citers)
-        return Walk(*rows, self._starts, self._first_year, -1 if window is None else window)
-
-    def run(self, work: Callable[..., object], window: int | None) -> None:
-        """Call ``work(papers, scratch)`` for all papers, piece by piece, on every thread."""
-
-        def piece(low: int) -> None:
-            try:
-                scratch = self._free.pop()
-            except IndexError:
-                scratch = self.new_scratch(window)
-            work(self.order[low : low + CHUNK], scratch)
-            self._free.append(scratch)
-
-        run_chunks(piece, [(low,) for low in range(0, self._graph.n_papers, CHUNK)], self._threads)
-
-    def new_scratch(self, window: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What a counting kernel writes to, for one thread and any number of calls.
-
-        These are marks of the papers of a window, uint8 or uint16 (N,), with the state of `next_mark`, int64 (2,); and
-        where in the citers of each paper the last `search` ended, int32 (N,), on which results do not depend.
-        """
-        last = self._starts.size - 1
-        ends = np.minimum(np.arange(last + 1) + (last if window is None else window), last)
-        longest = int((self._starts[ends] - self._starts).max())
-        dtype = np.uint8 if longest <= BYTE_SPAN else np.uint16
-        return np.zeros(self._graph.n_papers, dtype), np.zeros(2, np.int64), np.zeros(self._graph.n_papers, np.int32)
 
 
 @kernel
@@ -158,7 +105,7 @@ def bounds(starts, year, window):
 
 @kernel
 def count(papers, walk, scratch, n):
-    """Fill the columns `papers` of `n`, int64 (3, N), with n_i, n_j and n_k; `scratch` is from `new_scratch`."""
+    """Add n_i, n_j and n_k to the columns `papers` of `n`, int64 (3, N); `scratch` is from `new_scratch`."""
     stamp, state, hint = scratch
     ref_indptr, ref_indices, cit_indptr, citers = walk.ref_indptr, walk.ref_indices, walk.cit_indptr, walk.citers
     begins = np.empty(64, np.int64)
@@ -166,7 +113,6 @@ def count(papers, walk, scratch, n):
         p = papers[k]
         low, high = bounds(walk.starts, walk.years[p] - walk.first_year, walk.window)
         if low == high:
-            n[0, p], n[1, p], n[2, p] = 0, 0, 0
             continue
         fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint)
         first, stop = ref_indptr[p], ref_indptr[p + 1]
@@ -197,14 +143,16 @@ def count(papers, walk, scratch, n):
                     both += 1
                 else:
                     alone += 1
-        n[0, p], n[1, p], n[2, p] = alone, both, reached - both
+        n[0, p] += alone
+        n[1, p] += both
+        n[2, p] += reached - both
 
 
 @kernel
 def count_shared(papers, walk, scratch, n, least, shared):
     """Add to `n`, int64 (5, N): n_i, n_j, n_k, papers that share at least `least` references, shared references.
 
-    `shared` is int32 (N,) of any content.
+    `shared` is int32, as long as the marks of `scratch`, of any content.
     """
     stamp, state, hint = scratch
     ref_indptr, ref_indices, cit_indptr, citers = walk.ref_indptr, walk.ref_indices, walk.cit_indptr, walk.citers
@@ -214,6 +162,7 @@ def count_shared(papers, walk, scratch, n, least, shared):
         low, high = bounds(walk.starts, walk.years[p] - walk.first_year, walk.window)
         mark = next_mark(stamp, state, high - low)
         reached = 0
+        both = 0
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
             r = ref_indices[e]
             for i in range(search(citers, cit_indptr[r], cit_indptr[r + 1], low, hint, r), cit_indptr[r + 1]):
@@ -231,12 +180,13 @@ def count_shared(papers, walk, scratch, n, least, shared):
             if low <= c < high:
                 slot = np.uint32(c - low)
                 if stamp[slot] == mark:
-                    n[1, p] += 1
+                    both += 1
                     n[3, p] += shared[slot] >= least
                     n[4, p] += shared[slot]
                 else:
                     n[0, p] += 1
-        n[2, p] = reached - n[1, p]
+        n[1, p] += both
+        n[2, p] += reached - both
 
 
 @kernel

@@ -8,10 +8,13 @@ import numpy as np
 
 from ..graph.citation_graph import CitationGraph
 from .cd_index import checked_integer, counts_of_papers, disruption_counts, ratio
-from .counting import count_by_year, count_shared
+from .counting import Walk, count_by_year, count_shared
+from .year_ranks import Scratch
 
 
-def mcd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
+def mcd_index(
+    graph: CitationGraph, window: int | None = 5, *, threads: int | None = None, memory: int | None = None
+) -> np.ndarray:
     """CD index weighted by impact: CD times the citations inside the window, ``CD * (n_i + n_j)``; NaN where CD is.
 
     Examples
@@ -30,11 +33,13 @@ def mcd_index(graph: CitationGraph, window: int | None = 5, *, threads: int | No
     Funk & Owen-Smith (2017), "A dynamic network measure of technological change", Management Science 63(3):
     mCD_t = m_t / n_t * sum_i (f_it - 2 f_it b_it) / w_it with w = 1; m_t counts citations of the focal work only.
     """
-    n_i, n_j, n_k = disruption_counts(graph, window, threads=threads)
+    n_i, n_j, n_k = disruption_counts(graph, window, threads=threads, memory=memory)
     return ratio(n_i - n_j, n_i + n_j + n_k) * (n_i + n_j)
 
 
-def di_nok(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
+def di_nok(
+    graph: CitationGraph, window: int | None = 5, *, threads: int | None = None, memory: int | None = None
+) -> np.ndarray:
     """Disruption index without n_k: ``(n_i - n_j) / (n_i + n_j)``, in [-1, 1]; NaN without citations in the window.
 
     Examples
@@ -48,11 +53,18 @@ def di_nok(graph: CitationGraph, window: int | None = 5, *, threads: int | None 
     Bornmann, Devarakonda, Tekles & Chacko (2020), "Are disruption index indicators convergently valid?", Quantitative
     Science Studies 1(3), DI_1^nok; Wu & Yan (2019), "Solo citations, duet citations, and prelude citations".
     """
-    n_i, n_j, _ = disruption_counts(graph, window, threads=threads)
+    n_i, n_j, _ = disruption_counts(graph, window, threads=threads, memory=memory)
     return ratio(n_i - n_j, n_i + n_j)
 
 
-def di_l(graph: CitationGraph, least: int = 5, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
+def di_l(
+    graph: CitationGraph,
+    least: int = 5,
+    window: int | None = 5,
+    *,
+    threads: int | None = None,
+    memory: int | None = None,
+) -> np.ndarray:
     """Disruption index with a threshold: ``(n_i - n_j^l) / (n_i + n_j^l + n_k)``, in [-1, 1]; NaN where that is 0 / 0.
 
     n_j^l counts the papers that cite the focal paper and at least `least` (1 or more) of its references; those that
@@ -77,11 +89,13 @@ def di_l(graph: CitationGraph, least: int = 5, window: int | None = 5, *, thread
     Science Studies 1(3), 1242-1259, DI_l.
     """
     least = checked_integer(least, 1, "least must be a positive number of shared references")
-    n_i, _, n_k, n_least, _ = _shared_counts(graph, least, window, threads)
+    n_i, _, n_k, n_least, _ = _shared_counts(graph, least, window, threads, memory)
     return ratio(n_i - n_least, n_i + n_least + n_k)
 
 
-def dependence(graph: CitationGraph, window: int | None = 5, *, threads: int | None = None) -> np.ndarray:
+def dependence(
+    graph: CitationGraph, window: int | None = 5, *, threads: int | None = None, memory: int | None = None
+) -> np.ndarray:
     """DEP: how many of the focal paper's references a paper that cites it cites as well, on average.
 
     At least 0; NaN without citations in the window.
@@ -97,11 +111,13 @@ def dependence(graph: CitationGraph, window: int | None = 5, *, threads: int | N
     Bu, Waltman & Huang (2021), "A multidimensional framework for characterizing the citation impact of scientific
     publications", Quantitative Science Studies 2(1), 155-183, on dependence; called DEP by Bornmann et al. (2020).
     """
-    n_i, n_j, _, _, shared = _shared_counts(graph, 1, window, threads)
+    n_i, n_j, _, _, shared = _shared_counts(graph, 1, window, threads, memory)
     return ratio(shared, n_i + n_j)
 
 
-def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None = None) -> np.ndarray:
+def cd_trajectory(
+    graph: CitationGraph, years: int = 10, *, threads: int | None = None, memory: int | None = None
+) -> np.ndarray:
     """CD_1, CD_2, ... CD_years of every paper, in one pass over the graph.
 
     Returns
@@ -120,15 +136,17 @@ def cd_trajectory(graph: CitationGraph, years: int = 10, *, threads: int | None 
     CD_t as a function of t: Funk & Owen-Smith (2017), Management Science 63(3).
     """
     years = checked_integer(years, 1, "years must be a positive integer (for no window there is cd_index)")
-    counts = counts_of_papers(count_by_year, graph, years, threads, 3, years)
+    counts = counts_of_papers(count_by_year, graph, years, threads, memory, 3, years)
     np.cumsum(counts, axis=2, out=counts)
     return ratio(counts[0] - counts[1], counts.sum(axis=0))
 
 
-def _shared_counts(graph: CitationGraph, least: int, window: int | None, threads: int | None) -> np.ndarray:
+def _shared_counts(
+    graph: CitationGraph, least: int, window: int | None, threads: int | None, memory: int | None
+) -> np.ndarray:
     """See `count_shared`."""
 
-    def kernel(*arguments: object) -> None:
-        count_shared(*arguments, least, np.empty(graph.n_papers, np.int32))
+    def kernel(papers: np.ndarray, walk: Walk, scratch: Scratch, counts: np.ndarray) -> None:
+        count_shared(papers, walk, scratch, counts, least, np.empty(scratch[0].size, np.int32))
 
-    return counts_of_papers(kernel, graph, window, threads, 5)
+    return counts_of_papers(kernel, graph, window, threads, memory, 5)

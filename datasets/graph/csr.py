@@ -39,16 +39,29 @@ def transposed_rows(
 
     The third result is the number of citations of a paper of a later year.
     """
-    order, ranges = year_order(years), row_ranges(years.size, threads)
-    count = np.zeros(years.size, np.int64)
-    run_chunks(count_cited, [(ref_indices, *r, count) for r in ranges], threads)
-    indptr = pointers(count)
-    indices = np.empty(indptr[-1], np.int32)
-    place = indptr[:-1].copy()
+    return citing_rows(year_order(years), ref_indptr, ref_indices, years, threads)
+
+
+def citing_rows(
+    order: np.ndarray, ref_indptr: np.ndarray, ref_indices: np.ndarray, years: np.ndarray, threads: int | None = None
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """`transposed_rows` of those citing papers only that `order`, int32 (M,), names, in its order.
+
+    Beside the result nothing is held that grows with papers or citations.
+    """
+    ranges = row_ranges(years.size, threads)
+    # Counts two places ahead become beginnings one place ahead, and filling the rows moves each to the row's end.
+    heads = np.zeros(years.size + 2, np.int64)
+    if order.size == years.size:
+        run_chunks(count_cited, [(ref_indices, *r, heads[2:]) for r in ranges], threads)
+    else:
+        run_chunks(count_citing, [(order, ref_indptr, ref_indices, *r, heads[2:]) for r in ranges], threads)
+    np.cumsum(heads, out=heads)
+    indices = np.empty(heads[-1], np.int32)
     past = np.zeros((len(ranges), 1), np.int64)
     rows = (order, ref_indptr, ref_indices, years)
-    run_chunks(scatter_citing, [(*rows, *r, place, indices, past[i]) for i, r in enumerate(ranges)], threads)
-    return indptr, indices, int(past.sum())
+    run_chunks(scatter_citing, [(*rows, *r, heads[1:], indices, past[i]) for i, r in enumerate(ranges)], threads)
+    return heads[:-1], indices, int(past.sum())
 
 
 def check_rows(name: str, indptr: np.ndarray, indices: np.ndarray, years: np.ndarray, *, by_year: bool) -> None:
@@ -182,6 +195,16 @@ def count_cited(ref_indices, low, high, count):
         r = ref_indices[e]
         if low <= r < high:
             count[r] += 1
+
+
+@kernel
+def count_citing(order, ref_indptr, ref_indices, low, high, count):
+    """Add to ``count[r]`` how often the papers that `order` names cite each paper ``low <= r < high``."""
+    for k in range(order.size):
+        for e in range(ref_indptr[order[k]], ref_indptr[order[k] + 1]):
+            r = ref_indices[e]
+            if low <= r < high:
+                count[r] += 1
 
 
 @kernel

@@ -105,15 +105,18 @@ class DatasetNovelty(NamedTuple):
     facts: dict[str, Any]
 
 
-def novelty_of_dataset(graph: CitationGraph, venue_ids: np.ndarray, seed: int = 0) -> DatasetNovelty | None:
+def novelty_of_dataset(
+    graph: CitationGraph, venue_ids: np.ndarray, seed: int = 0, memory: int | None = None
+) -> DatasetNovelty | None:
     """The novelty scores of a dataset; None where fewer than two venues are known.
 
-    `venue_ids` is int (N,), any numbers from 0 and -1 where unknown; `seed` is that of the null networks.
+    `venue_ids` is int (N,), any numbers from 0 and -1 where unknown; `seed` is that of the null networks, and `memory`
+    that of `atypicality`.
     """
     venues = checked_venues(graph, venue_ids).astype(np.int32)
     if venues.max(initial=-1) < 1:
         return None
-    result = atypicality(graph, venues, null=NULL, seed=seed)
+    result = atypicality(graph, venues, null=NULL, seed=seed, memory=memory)
     scores = NoveltyScores.of(result, graph.years)
     facts = {
         "null": NULL,

@@ -1,4 +1,4 @@
-"""The same labels on a Ray cluster: chunks of focal papers, and citing years, over one memory-mapped graph.
+"""The same labels on a Ray cluster: slices of the citing years, or chunks of focal papers, over one mapped graph.
 
 Every task reads the graph from the folder it was saved to (shared by all machines) and returns only its own papers, so
 a result is the same to the last bit as in one process, and when a worker dies Ray runs its task again and nothing else.
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..disruption.cd_index import checked_window, require_papers
-from ..disruption.counting import CHUNK, YearRanks, count
+from ..disruption.counting import Walk, count
+from ..disruption.year_ranks import CHUNK, YearRanks, new_scratch
 from ..graph.citation_graph import CitationGraph
 from ..novelty.atypicality import Atypicality, atypicality_of_year, checked_request
 from ..ray_executor import RayExecutor
@@ -24,32 +25,45 @@ RETRIES = 10
 
 
 def ray_disruption_counts(
-    directory: str | Path, window: int | None = 5, *, chunk: int = 64 * CHUNK
+    directory: str | Path, window: int | None = 5, *, chunk: int = 64 * CHUNK, memory: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`disruption_counts` of a saved graph, on Ray, with the same result to the last bit, `chunk` papers per task.
+    """`disruption_counts` of a saved graph, on Ray, with the same result to the last bit.
 
-    Every worker must see the folder. Raises `ImportError` without Ray.
+    A task counts for `chunk` papers or, with `memory`, counts the citing papers of a slice of years for which so many
+    bytes suffice. Every worker must see the folder. Raises `ImportError` without Ray.
     """
     window = checked_window(window)
     graph = CitationGraph.load(directory)
     require_papers(graph)
     path = str(Path(directory).resolve())
+    if memory is None:
+        tasks = [(path, window, (low, min(low + chunk, graph.n_papers))) for low in range(0, graph.n_papers, chunk)]
+    else:
+        tasks = [(path, window, part) for part in YearRanks(graph, threads=1).parts(memory)]
     counts = np.zeros((3, graph.n_papers), np.int64)
-    tasks = [(path, window, low, low + chunk) for low in range(0, graph.n_papers, chunk)]
-    for papers, values in _finished(_executor(), _count_task, tasks):
-        counts[:, papers] = values
+    for papers, values in _finished(_executor(), _count_task if memory is None else _slice_task, tasks):
+        counts[:, papers] += values
     return counts[0], counts[1], counts[2]
 
 
 def ray_atypicality(
-    directory: str | Path, venues: npt.ArrayLike, *, null: str = "shuffle", samples: int | None = None, seed: int = 0
+    directory: str | Path,
+    venues: npt.ArrayLike,
+    *,
+    null: str = "shuffle",
+    samples: int | None = None,
+    seed: int = 0,
+    memory: int | None = None,
 ) -> Atypicality:
-    """`atypicality` of a saved graph, on Ray, one task per citing year, with the same result to the last bit."""
+    """`atypicality` of a saved graph, on Ray, one task per citing year, with the same result to the last bit.
+
+    `memory` is that of one task, in bytes.
+    """
     graph = CitationGraph.load(directory)
     array, samples, years = checked_request(graph, venues, null, samples, seed)
     path, executor = str(Path(directory).resolve()), _executor()
     shared = executor.share(array)
-    tasks = [(path, shared, year, papers, null, samples, seed) for year, papers in years]
+    tasks = [(path, shared, year, papers, null, samples, seed, memory) for year, papers in years]
     return Atypicality.of_years(graph.n_papers, _finished(executor, _atypicality_task, tasks))
 
 
@@ -69,16 +83,38 @@ def _graph(directory: str) -> tuple[CitationGraph, YearRanks]:
     return graph, YearRanks(graph, threads=1)
 
 
-def _count_task(directory: str, window: int | None, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+@lru_cache(maxsize=1)
+def _whole_walk(directory: str, window: int | None) -> Walk:
+    return _graph(directory)[1].walk(window)
+
+
+def _count_task(directory: str, window: int | None, focal: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The counts of the papers of these ranks."""
     graph, ranks = _graph(directory)
-    papers = ranks.order[low:high]
+    papers, walk = ranks.papers(*focal), _whole_walk(directory, window)
     counts = np.zeros((3, graph.n_papers), np.int64)
-    count(papers, ranks.walk(window), ranks.new_scratch(window), counts)
+    count(papers, walk, new_scratch(walk), counts)
+    return papers, counts[:, papers]
+
+
+def _slice_task(directory: str, window: int | None, citing: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """What the citing papers of these ranks add to the counts of the papers that they count for."""
+    graph, ranks = _graph(directory)
+    counts = np.zeros((3, graph.n_papers), np.int64)
+    focal = ranks.run_part(lambda papers, walk, scratch: count(papers, walk, scratch, counts), window, citing)
+    papers = ranks.papers(*focal)
     return papers, counts[:, papers]
 
 
 def _atypicality_task(
-    directory: str, venues: np.ndarray, year: int, papers: np.ndarray, null: str, samples: int, seed: int
+    directory: str,
+    venues: np.ndarray,
+    year: int,
+    papers: np.ndarray,
+    null: str,
+    samples: int,
+    seed: int,
+    memory: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    graph = CitationGraph.load(directory)
-    return papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed)
+    graph, _ = _graph(directory)
+    return papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed, memory)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.compute import SetLookupOptions, call_function
 
-from ..disruption.cd_index import ratio
+from ..disruption.cd_index import disruption_counts, ratio
 from ..disruption.robustness import cd_interval, cd_percentile, coverage, rewired_cd
 from ..disruption.variants import cd_trajectory, dependence, di_l
 from ..graph.citation_graph import CitationGraph
@@ -41,6 +41,7 @@ def label_table(
     rewired: int = 0,
     interval: bool = False,
     engine: str = "local",
+    memory: int | None = None,
     report: Callable[[str, float], object] = lambda step, seconds: None,
 ) -> pa.Table:
     """Labels of every paper of a saved graph, one row per paper in the graph's order.
@@ -67,6 +68,9 @@ def label_table(
         Columns ``cd_low`` and ``cd_high``, a 95 % interval.
     engine : {"local", "ray"}
         Where n_i, n_j, n_k and atypicality are computed.
+    memory : int, optional
+        Bytes for the CD index and its family, and for atypicality, beside the table itself: see `disruption_counts` and
+        `atypicality`. The table does not depend on it. On Ray, bytes of each task.
     report : callable
         Called with the name and the seconds of every step.
 
@@ -87,14 +91,16 @@ def label_table(
     """
     graph = CitationGraph.load(directory)
     given = {} if papers is None else _columns_of_papers(papers, graph)
-    counts = ray_disruption_counts(directory, rules.window) if engine == "ray" else None
+    count = partial(ray_disruption_counts, directory) if engine == "ray" else partial(disruption_counts, graph)
     scores = partial(ray_atypicality, directory) if engine == "ray" else partial(atypicality, graph)
-    novelty = partial(scores, null=null, samples=samples, seed=seed)
+    novelty = partial(scores, null=null, samples=samples, seed=seed, memory=memory)
     excluded = [("excluded", given["excluded"])] if "excluded" in given else []
     columns: dict[str, Any] = {}
     started = time.perf_counter()
+    counts = count(rules.window, memory=memory)
     labels = graph_labels(graph, rules, given.get("field"), excluded=excluded, counts=counts)
-    for step, values in _steps(graph, labels, given, rules.window, novelty, seed, trajectory, rewired, interval):
+    steps = _steps(graph, labels, given, rules.window, novelty, seed, trajectory, rewired, interval, memory)
+    for step, values in steps:
         columns |= values
         report(step, time.perf_counter() - started)
         started = time.perf_counter()
@@ -111,6 +117,7 @@ def _steps(
     trajectory: int,
     rewired: int,
     interval: bool,
+    memory: int | None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Compute the table step by step: the name of each step and its columns."""
     n_i, n_j, n_k = labels.counts
@@ -130,9 +137,10 @@ def _steps(
         "disruption_label": labels.disruption,
     }
     yield "CD index", columns
-    by_year = cd_trajectory(graph, trajectory).T if trajectory else ()
-    family = {f"cd_{year}": cd for year, cd in enumerate(by_year, start=1)}
-    yield "CD family", {"di_5": di_l(graph, 5, window), "dependence": dependence(graph, window), **family}
+    by_year = cd_trajectory(graph, trajectory, memory=memory).T if trajectory else ()
+    family: dict[str, Any] = {"di_5": di_l(graph, 5, window, memory=memory)}
+    family["dependence"] = dependence(graph, window, memory=memory)
+    yield "CD family", family | {f"cd_{year}": cd for year, cd in enumerate(by_year, start=1)}
     if interval:
         yield "intervals", dict(zip(("cd_low", "cd_high"), cd_interval(labels.counts, seed=seed), strict=True))
     if rewired:

@@ -13,9 +13,10 @@ from scipy.linalg import hadamard
 from ..disruption.cd_index import checked_integer, ratio, require_papers
 from ..graph.citation_graph import CitationGraph
 from ..graph.csr import year_order
-from ..jit import kernel, run_chunks
+from ..jit import kernel, run_chunks, thread_count
 from .null_models import expected_counts, null_sums
 from .venue_pairs import VenuePairs, YearSlots, checked_venues, venue_pairs, year_slots
+from .year_plan import YearPlan
 
 NULLS = ("shuffle", "switch")
 DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
@@ -59,11 +60,22 @@ class Atypicality:
     @classmethod
     def of_years(cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Atypicality:
         """Combine the results of `atypicality_of_year`: ``(papers, z, n)`` for every year, in any order."""
+        whole = cls.undefined(n_papers)
+        for papers, z, n in years:
+            whole.put(papers, z, n)
+        return whole
+
+    @classmethod
+    def undefined(cls, n_papers: int) -> Atypicality:
+        """Of papers without pairs, to be filled by `put`."""
         z, n = np.full((2, n_papers), np.nan), np.zeros((2, n_papers), np.int64)
-        halves = np.full((len(HALVES), 2, n_papers), np.nan, np.float32)
-        for papers, scores, counts in years:
-            z[:, papers], n[:, papers], halves[:, :, papers] = scores[0], counts, scores[1:]
-        return cls(z[0], z[1], n[0], n[1], halves)
+        return cls(z[0], z[1], n[0], n[1], np.full((len(HALVES), 2, n_papers), np.nan, np.float32))
+
+    def put(self, papers: np.ndarray, z: np.ndarray, n: np.ndarray) -> None:
+        """Fill in what `atypicality_of_year` returned for the papers of one year."""
+        self.z10[papers], self.z_median[papers] = z[0]
+        self.n_pairs[papers], self.n_left_out[papers] = n
+        self.halves[:, :, papers] = z[1:]
 
 
 def atypicality(
@@ -74,6 +86,7 @@ def atypicality(
     samples: int | None = None,
     seed: int = 0,
     threads: int | None = None,
+    memory: int | None = None,
 ) -> Atypicality:
     """z-scores of the venue pairs that each paper cites, against rewired reference lists of the same year.
 
@@ -94,11 +107,16 @@ def atypicality(
     seed : int
     threads : int, optional
         The result does not depend on it.
+    memory : int, optional
+        Bytes, beside the graph, the venues and the results, for the citing years that are computed at a time, one for
+        each thread. The pairs of a year that need more are counted in parts, each in the same null networks, drawn
+        anew; their scores lie in a file of the system's temporary folder. The result does not depend on it.
 
     Raises
     ------
     ValueError
-        Venues of the wrong length or type, an unknown null, fewer than 2 samples, a graph without papers.
+        Venues of the wrong length or type, an unknown null, fewer than 2 samples, a graph without papers, too little
+        memory.
 
     Examples
     --------
@@ -124,13 +142,14 @@ def atypicality(
     McCarthy (1969), "Pseudo-replication: half samples", Review of the International Statistical Institute 37(3).
     """
     venues, samples, years = checked_request(graph, venues, null, samples, seed)
-    results = []
+    share = None if memory is None else memory // thread_count(threads)
+    whole = Atypicality.undefined(graph.n_papers)
 
     def one_year(year: int, papers: np.ndarray) -> None:
-        results.append((papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed)))
+        whole.put(papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed, share))
 
     run_chunks(one_year, years, threads)
-    return Atypicality.of_years(graph.n_papers, results)
+    return whole
 
 
 def checked_request(
@@ -157,7 +176,14 @@ def papers_by_year(graph: CitationGraph) -> list[tuple[int, np.ndarray]]:
 
 
 def atypicality_of_year(
-    graph: CitationGraph, venues: np.ndarray, year: int, papers: np.ndarray, null: str, samples: int, seed: int
+    graph: CitationGraph,
+    venues: np.ndarray,
+    year: int,
+    papers: np.ndarray,
+    null: str,
+    samples: int,
+    seed: int,
+    memory: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """`atypicality` of all papers of one year; `venues` as `checked_venues` gives them.
 
@@ -170,15 +196,24 @@ def atypicality_of_year(
     """
     slots = year_slots(graph, venues, papers)
     pairs = venue_pairs(slots)
-    sums = null_sums(slots, pairs, null, samples, seed, year, GROUPS)
-    exact = expected_counts(slots, pairs) if null == "shuffle" else None
     members = [np.ones(GROUPS, bool), *HALVES]
-    scores = np.empty((len(members), pairs.columns.size))
-    for row, groups in zip(scores, members, strict=True):
-        mean, sd = sums.moments(groups)
-        row[:] = ratio(pairs.counts - (mean if exact is None else exact), sd)
-    z, n = pair_percentiles(slots, pairs, scores, [0.1, 0.5])
-    return z, n[0]
+    plan = YearPlan.of(slots, pairs, year, memory)
+    scores = plan.scores(len(members), pairs.columns.size)
+    for low in range(0, pairs.columns.size, plan.pairs):
+        part = pairs.part(low, low + plan.pairs)
+        sums = null_sums(slots, part, null, samples, seed, year, GROUPS)
+        exact = expected_counts(slots, part) if null == "shuffle" else None
+        for row, groups in zip(scores, members, strict=True):
+            mean, sd = sums.moments(groups)
+            row[low : low + plan.pairs] = ratio(part.counts - (mean if exact is None else exact), sd)
+        del sums, exact
+    z, n = np.empty((len(members), 2, papers.size)), np.empty((2, papers.size), np.int64)
+    for first in range(0, len(members), plan.rows):
+        rows = slice(first, first + plan.rows)
+        z[rows], of_rows = pair_percentiles(slots, pairs, np.array(scores[rows], copy=plan.on_disk), [0.1, 0.5])
+        if first == 0:
+            n[:] = of_rows[0]
+    return z, n
 
 
 def pair_percentiles(

@@ -116,6 +116,8 @@ def _shuffle(venue, by_cell, bounds, state, values, sampled):
 @kernel
 def _add_counts(ordered, ends, heads, bucket, dense, indptr, columns, is_first, first, total, squares):
     for v in range(heads.size - 1):
+        if indptr[v] == indptr[v + 1]:
+            continue
         visits = 0
         for b in range(heads[v], heads[v + 1]):
             s = bucket[b]

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from scisci_gym.datasets.cli.labels import app
 from scisci_gym.datasets.disruption import cd_index
+from scisci_gym.datasets.disruption.year_ranks import YearRanks
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.labels.eligibility import LabelRules
 from scisci_gym.datasets.labels.table import label_table
@@ -57,6 +58,30 @@ def test_writes_every_label(saved):
         "venue_pairs_left_out"
     )
     assert set(f"{columns} {more}".split()) <= set(table.column_names)
+
+
+def test_slices_that_fit_into_a_memory_give_the_same_file(saved, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCISCI_GYM_THREADS", "1")
+    folder, graph, _ = saved
+    files = [tmp_path / "whole.parquet", tmp_path / "slices.parquet"]
+    memory = YearRanks(graph, threads=1).least_bytes + 3000
+    for file, more in zip(files, ([], ["--memory", f"{memory}B"]), strict=True):
+        arguments = [str(folder / "graph"), "--papers", str(folder / "papers.parquet"), "--out", str(file)]
+        done = CliRunner().invoke(app, [*arguments, *SHORT, *more])
+        assert done.exit_code == 0, done.output
+    assert len(YearRanks(graph, threads=1).parts(memory)) > 3
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [("8XB", "error: memory 8XB is not a size: give e.g. 8GB"), ("9KB", "a memory of 9,000 bytes is too little")],
+)
+def test_a_memory_that_cannot_be_is_named(saved, tmp_path, size, message):
+    done = CliRunner().invoke(app, [str(saved[0] / "graph"), "--out", str(tmp_path / "l.csv"), "--memory", size])
+    assert done.exit_code == 2
+    assert message in done.output
+    assert not any(tmp_path.iterdir())
 
 
 def test_without_a_file_of_papers(saved):

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import tracemalloc
 from pathlib import Path
 
 import cdindex
@@ -11,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.disruption import cd_index, disruption_counts
-from scisci_gym.datasets.disruption.counting import YearRanks, count
+from scisci_gym.datasets.disruption.counting import count
 from scisci_gym.datasets.disruption.variants import cd_trajectory, dependence, di_l, di_nok, mcd_index
+from scisci_gym.datasets.disruption.year_ranks import YearRanks, new_scratch
 from scisci_gym.datasets.graph import CitationGraph
 
 HEPTH = Path(__file__).parents[3] / ".." / "shared" / "data" / "hepth" / "works"
@@ -125,6 +128,72 @@ def test_the_number_of_threads_changes_nothing():
         assert one.tobytes() == many.tobytes(), measure.__name__
 
 
+@given(graphs(), windows, st.integers(1, 3), st.integers(0, 400))
+def test_slices_of_the_citing_years_change_nothing(graph, window, threads, more):
+    """From one citing paper at a time to nearly all at once, with citations inside a year and of later years."""
+    memory = YearRanks(graph, threads).least_bytes + more
+    for measure in (cd_index, mcd_index, di_nok, di_l, dependence):
+        whole, slices = (measure(graph, window=window, threads=threads, memory=m) for m in (None, memory))
+        assert slices.tobytes() == whole.tobytes(), measure.__name__
+    whole, slices = (cd_trajectory(graph, window or 9, threads=threads, memory=m) for m in (None, memory))
+    assert slices.tobytes() == whole.tobytes()
+    sets = [[len(s) for s in row[:3]] for row in by_definition(graph, window)]
+    counts = np.stack(disruption_counts(graph, window, threads=threads, memory=memory), axis=1)
+    assert counts.dtype == np.int64
+    assert counts.tolist() == sets
+
+
+@given(graphs(), st.integers(0, 400))
+def test_a_slice_is_as_large_as_the_memory_allows(graph, more):
+    ranks = YearRanks(graph, threads=1)
+    memory = ranks.least_bytes + more
+    parts = ranks.parts(memory)
+    assert [0, *(high for _, high in parts)] == [*(low for low, _ in parts), graph.n_papers]
+    assert all(ranks.part_bytes(*part) <= memory for part in parts)
+    assert all(ranks.part_bytes(low, high + 1) > memory for low, high in parts[:-1])
+
+
+def traced(work):
+    """The result of a call, and the bytes that numpy held at most for it beside what the result takes."""
+    tracemalloc.start()
+    try:
+        result = work()
+        return result, tracemalloc.get_traced_memory()[1] - sum(array.nbytes for array in result)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("by_year", [True, False])
+def test_slices_take_no_more_than_the_memory(tmp_path, by_year):
+    graph = random_graph(20_000, 1_000_000)
+    if by_year:
+        citing, cited = graph.edges()
+        rank = np.empty(graph.n_papers, np.int64)
+        rank[np.argsort(graph.years, kind="stable")] = np.arange(graph.n_papers)
+        graph = CitationGraph.from_edges(rank[citing], rank[cited], np.sort(graph.years))
+    graph.save(tmp_path)
+    mapped = CitationGraph.load(tmp_path)
+    ranks = YearRanks(mapped, threads=2)
+    memory = ranks.least_bytes + graph.n_citations
+    assert len(ranks.parts(memory)) > 3
+    slices, peak = traced(lambda: disruption_counts(mapped, threads=2, memory=memory))
+    assert peak <= memory
+    whole, peak = traced(lambda: disruption_counts(mapped, threads=2))
+    assert np.array_equal(slices, whole)
+    assert by_year or peak > memory
+
+
+@pytest.mark.parametrize("measure", [disruption_counts, cd_index, mcd_index, di_nok, di_l, dependence, cd_trajectory])
+def test_too_little_memory_is_named(measure):
+    message = r"a memory of 1,000 bytes is too little for the CD index of 11 papers with 1 threads: give [0-9,]+ bytes"
+    with pytest.raises(ValueError, match=message) as caught:
+        measure(worked_graph(), threads=1, memory=1000)
+    least = int(re.findall("give ([0-9,]+)", str(caught.value))[0].replace(",", ""))
+    measure(worked_graph(), threads=1, memory=least)
+    with pytest.raises(ValueError, match="too little"):
+        measure(worked_graph(), threads=1, memory=least - 1)
+
+
 def test_order_of_papers_changes_nothing():
     graph = random_graph()
     shuffle = np.random.default_rng(1).permutation(graph.n_papers)
@@ -139,23 +208,25 @@ def test_order_of_papers_changes_nothing():
 def test_marks_that_run_out_change_nothing(dtype):
     graph = random_graph()
     ranks = YearRanks(graph, threads=1)
+    walk = ranks.walk(5)
     scratch = np.zeros(graph.n_papers, dtype), np.zeros(2, np.int64), np.zeros(graph.n_papers, np.int32)
     stamp, state, _ = scratch
     given = np.iinfo(dtype).max - 100  # the marks of so many papers that came before
     stamp[:] = np.random.default_rng(0).integers(1, given + 1, graph.n_papers)
     state[:] = given, graph.n_papers
     counts = np.zeros((3, graph.n_papers), np.int64)
-    count(ranks.order, ranks.walk(5), scratch, counts)
+    count(ranks.papers(0, graph.n_papers), walk, scratch, counts)
     assert np.array_equal(counts, disruption_counts(graph))
 
 
 def test_the_order_of_the_pieces_changes_nothing():
     graph = random_graph()
     ranks = YearRanks(graph, threads=1)
-    scratch = ranks.new_scratch(5)
+    walk = ranks.walk(5)
+    scratch = new_scratch(walk)
     counts = np.zeros((3, graph.n_papers), np.int64)
-    for papers in np.array_split(ranks.order, 40)[::-1]:  # hints from later years
-        count(papers, ranks.walk(5), scratch, counts)
+    for papers in np.array_split(ranks.papers(0, graph.n_papers), 40)[::-1]:  # hints from later years
+        count(papers, walk, scratch, counts)
     assert np.array_equal(counts, disruption_counts(graph))
 
 

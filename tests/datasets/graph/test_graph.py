@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -95,6 +96,17 @@ def test_built_in_passes_equals_built_in_memory(tmp_path_factory, given_graph, m
     assert built.node_ids is not None
     assert built.node_ids.tolist() == names.tolist()
     assert {path.suffix for path in (folder / "graph").iterdir()} == {".npy", ".json", ".lock"}
+
+
+def test_a_paper_takes_forty_bytes_while_a_graph_is_built(tmp_path):
+    papers = 300_000
+    ids = np.random.default_rng(0).permutation(papers)
+    files = write(tmp_path, {"id": ids, "year": ids % 50 + 1970}, {"citing": ids[:9000], "cited": ids[9000:18_000]})
+    tracemalloc.start()
+    build_graph(*files, memory=100_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * papers
 
 
 def write(folder, papers, citations):

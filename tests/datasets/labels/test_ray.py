@@ -1,21 +1,27 @@
-"""Labels on Ray: the same bits as in one process, also when a worker is killed."""
+"""Labels on a Ray cluster of two nodes: the same bits as in one process, also when a worker is killed."""
 
 import os
 import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from scisci_gym.datasets.disruption import disruption_counts
+from scisci_gym.datasets.disruption.year_ranks import YearRanks
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.labels.ray import ray_atypicality, ray_disruption_counts
+from scisci_gym.datasets.labels.table import label_table
+from scisci_gym.datasets.labels.table_file import write_labels
 from scisci_gym.datasets.novelty import atypicality
 from scisci_gym.datasets.ray_executor import RayExecutor
 
 ray = pytest.importorskip("ray", reason="Ray is an optional extra: pip install 'scisci-gym[ray]'")
+Cluster = pytest.importorskip("ray.cluster_utils").Cluster
 pytestmark = pytest.mark.slow
 
 
@@ -23,9 +29,13 @@ pytestmark = pytest.mark.slow
 def cluster():
     # A test of another file may have left its own cluster.
     ray.shutdown()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    nodes.add_node(**node)
+    ray.init(nodes.address, log_to_driver=False)
     yield
     ray.shutdown()
+    nodes.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +55,39 @@ def test_counts_are_identical(saved):
         assert ours.tobytes() == one.tobytes()
 
 
+@pytest.mark.parametrize("window", [5, None])
+def test_slices_of_the_citing_years_are_identical(saved, window):
+    folder, graph, _ = saved
+    memory = YearRanks(graph, threads=1).least_bytes + 100_000
+    assert len(YearRanks(graph, threads=1).parts(memory)) > 3
+    slices = ray_disruption_counts(folder, window, memory=memory)
+    for ours, one in zip(slices, disruption_counts(graph, window), strict=True):
+        assert ours.tobytes() == one.tobytes()
+
+
+def test_a_table_of_labels_is_identical(saved, tmp_path):
+    folder, _, venues = saved
+    papers = pa.table({"venue": venues})
+    for engine, memory in (("local", None), ("ray", 4_000_000)):
+        table = label_table(folder, papers=papers, samples=6, engine=engine, memory=memory)
+        write_labels(table, tmp_path / f"{engine}.parquet")
+    assert (tmp_path / "local.parquet").read_bytes() == (tmp_path / "ray.parquet").read_bytes()
+
+
+def _node(_: int) -> str:
+    time.sleep(0.2)
+    return ray.get_runtime_context().get_node_id()
+
+
+def test_both_nodes_work():
+    assert len(set(RayExecutor("this test").map(_node, range(8)))) == 2
+
+
 @pytest.mark.parametrize("null", ["shuffle", "switch"])
-def test_atypicality_is_identical(saved, null):
+@pytest.mark.parametrize("memory", [None, 4_000_000])
+def test_atypicality_is_identical(saved, null, memory):
     folder, graph, venues = saved
-    distributed = ray_atypicality(folder, venues, null=null, samples=6, seed=3)
+    distributed = ray_atypicality(folder, venues, null=null, samples=6, seed=3, memory=memory)
     local = atypicality(graph, venues, null=null, samples=6, seed=3)
     for ours, one in zip((*distributed, distributed.n_left_out), (*local, local.n_left_out), strict=True):
         assert ours.tobytes() == one.tobytes()
