@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import RequestError
+
+PART = 256
+"""Tokens of the vocabulary whose probabilities are summed at once."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,10 @@ def choose_tokens(logprobs: Tensor, randoms: np.ndarray, rules: Sequence[ChoiceR
 
 
 def _probabilities(logprobs: Tensor, rule: ChoiceRule) -> Tensor:
-    """float64 (n, vocabulary), not normalised."""
+    """float64 (n, vocabulary), not normalised; float32 where nothing is sharpened or left out."""
+    if rule == ChoiceRule():
+        # Row by row, which an exponential of all rows at once would not be.
+        return torch.softmax(logprobs, dim=-1)
     scaled = logprobs if rule.temperature == 1 else torch.log_softmax(logprobs.double() / rule.temperature, dim=-1)
     probabilities = scaled.double().exp()
     if 0 < rule.top_k < probabilities.shape[-1]:
@@ -81,14 +87,24 @@ def _probabilities(logprobs: Tensor, rule: ChoiceRule) -> Tensor:
 
 
 def _invert(probabilities: Tensor, randoms: Tensor) -> Tensor:
-    cumulative = probabilities.cumsum(dim=-1)
-    target = randoms[:, None] * cumulative[:, -1:]
-    tokens = torch.searchsorted(cumulative, target, right=True)[:, 0]
-    if int(tokens.max()) < cumulative.shape[-1]:
-        return tokens
-    # A target that rounds up to the total falls off the end: the last token with any probability takes it.
-    last = cumulative.shape[-1] - 1 - (probabilities > 0).flip(-1).to(torch.int8).argmax(dim=-1)
-    return torch.minimum(tokens, last)
+    """int64 (n,): found in parts of the vocabulary first and then in one part, since a running sum over all of a large
+    vocabulary is slow.
+    """
+    parts = nn.functional.pad(probabilities, (0, -probabilities.shape[-1] % PART)).unflatten(1, (-1, PART))
+    sums = parts.sum(dim=-1).double().cumsum(dim=-1)
+    target = randoms[:, None] * sums[:, -1:]
+    part = _first_above(sums, target)
+    before = nn.functional.pad(sums, (1, 0)).gather(1, part)
+    inside = parts[torch.arange(len(parts), device=parts.device), part[:, 0]].double().cumsum(dim=-1)
+    return (part * PART + _first_above(inside, target - before))[:, 0]
+
+
+def _first_above(cumulative: Tensor, target: Tensor) -> Tensor:
+    """int64 (n, 1): the first place whose running sum exceeds the target. A target that rounds up to the total falls
+    off the end: the last place that adds anything takes it.
+    """
+    last = torch.searchsorted(cumulative, cumulative[:, -1:].contiguous())
+    return torch.minimum(torch.searchsorted(cumulative, target, right=True), last)
 
 
 def top_logprobs(logprobs: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:

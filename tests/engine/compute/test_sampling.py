@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from scisci_gym.engine.compute import token_choice
 from scisci_gym.engine.compute.adapters import AdapterWeights
 from scisci_gym.engine.compute.model import BaseModel
 from scisci_gym.engine.compute.sampling import Sampler, SampleRequest, padded_width
@@ -190,6 +191,20 @@ def test_truncation(rule: ChoiceRule, allowed: set[int]) -> None:
     logprobs = torch.log(torch.tensor([[0.3, 0.15, 0.5, 0.05]])).expand(400, -1)
     randoms = np.append(np.linspace(0, 1, 399, endpoint=False), np.nextafter(1, 0))
     assert set(choose_tokens(logprobs, randoms, [rule] * 400).tolist()) == allowed
+
+
+@pytest.mark.parametrize("part", [1, 3, 4, 7, 100])
+def test_a_token_is_the_first_whose_running_sum_exceeds_the_random_number(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the vocabulary is cut into parts, of which some add nothing."""
+    monkeypatch.setattr(token_choice, "PART", part)
+    eighths = [0, 2, 0, 0, 0, 0, 0, 1, 4, 0, 1, 0, 0]
+    expected = [token for token, count in enumerate(eighths) for _ in range(count)]
+    logprobs = torch.log(torch.tensor([eighths]) / 8).expand(10, -1)
+    randoms = np.concatenate([[0], np.arange(8) / 8 + 1 / 16, [np.nextafter(1, 0)]])
+    for rule in (ChoiceRule(), ChoiceRule(1, top_k=4)):
+        assert choose_tokens(logprobs, randoms, [rule] * 10).tolist() == [1, *expected, 10]
 
 
 def test_tokens_of_probability_zero_are_never_chosen() -> None:
