@@ -14,11 +14,13 @@ from ..envs.kit.answers import format_number, format_probabilities
 from ..envs.kit.base import SciSciEnv
 from ..envs.kit.episodes import run_sync
 from ..envs.registry import make, spec
+from ..envs.training.order import drawn_rows
 from ..rewards import rank_share
 from .ask import Answer, grade
 from .embeddings import Encoder
 from .learned_baselines import (
     METADATA,
+    METADATA_TFIDF,
     TFIDF,
     Learner,
     embeddings,
@@ -28,6 +30,7 @@ from .learned_baselines import (
 )
 
 MAJORITY, PRIOR, RANDOM = "majority class", "class prior", "uniform random"
+SIMPLE = (MAJORITY, PRIOR, TFIDF.name)
 
 
 @dataclass(frozen=True)
@@ -55,15 +58,20 @@ def examples_of(
     split: str = "test",
     options: dict[str, Any] | None = None,
     max_examples: int | None = None,
+    rows: int | None = None,
+    seed: int = 0,
 ) -> Examples:
-    """Examples of an environment in a dataset; raises ValueError if training or the split has none."""
+    """Examples of an environment in a dataset; raises ValueError if training or the split has none.
+
+    With `rows`, training has only those examples that the recipes train on with the same `rows` and `seed`.
+    """
     env_class = spec(env_id)
 
-    def part(name: str) -> list[SciSciEnv]:
-        examples = env_class.examples(load_papers(dataset, name))
+    def part(name: str, rows: int | None = None) -> list[SciSciEnv]:
+        examples = drawn_rows(env_class.examples(load_papers(dataset, name)), rows, seed)
         return [make(env_id, *example, **(options or {})) for example in examples]
 
-    train = part("train")
+    train = part("train", rows)
     if not train:
         raise ValueError(f"no paper of {dataset} (train) has the label that {env_id} grades against")
     benchmark = SciSciBenchmark(env_id, env_id, dataset, split, options)
@@ -90,18 +98,19 @@ async def baseline_answers(
     - uniform random: any label, all equally probable. Numbers: any in [-1, 1].
     - metadata only, TF-IDF, embeddings: learned from the training examples; see `learned_baselines`. MiniLM and SmolLM2
       are among them where their folders are; see `model_folders`.
+    - metadata + TF-IDF: the features of both, with logistic regression; not among `baseline_names`.
 
-    `name` is one of `baseline_names`; any other raises ValueError. The `encoder` is for embeddings, and the `seed` is
-    that of the draws and of the learners.
+    `name` is one of `baseline_names` or the last one; any other raises ValueError. The `encoder` is for embeddings, and
+    the `seed` is that of the draws and of the learners.
     """
     env_class, test = examples.env_class, examples.test()
-    if name not in (names := baseline_names(env_class, encoder)):
+    if name not in (names := [*baseline_names(env_class, encoder), METADATA_TFIDF.name]):
         raise ValueError(f"{env_class.env_id} has no baseline {name!r}; it has {', '.join(names)}")
     if env_class.asks_for == "number":
         return await grade(test, [format_number(value) for value in _numbers(examples, test, name, encoder, seed)])
     labels, n, rng = env_class.labels, len(test), random.Random(seed)
     prior = examples.prior()
-    learner = {learner.name: learner for learner in _learners(encoder)}.get(name)
+    learner = {learner.name: learner for learner in [*_learners(encoder), METADATA_TFIDF]}.get(name)
     if name == MAJORITY:
         shares = np.eye(len(labels))[[int(prior.argmax())] * n]
     elif learner is None:
@@ -124,10 +133,13 @@ def simple_baselines(
     env: str = "disruption-v0",
     options: Mapping[str, Any] | None = None,
     max_examples: int | None = None,
+    names: Sequence[str] = SIMPLE,
+    rows: int | None = None,
 ) -> dict[str, list[Answer]]:
-    """Answers of the majority class, the class prior, and TF-IDF with logistic regression to a split, by name."""
-    examples = examples_of(env, dataset, split, dict(options or {}), max_examples)
-    return {name: run_sync(baseline_answers(examples, name, seed=seed)) for name in (MAJORITY, PRIOR, TFIDF.name)}
+    """Answers to a split by baseline: by default the majority class, the class prior, and TF-IDF with logistic
+    regression. `rows` is as in `examples_of`."""
+    examples = examples_of(env, dataset, split, dict(options or {}), max_examples, rows, seed)
+    return {name: run_sync(baseline_answers(examples, name, seed=seed)) for name in names}
 
 
 def _numbers(
@@ -144,7 +156,7 @@ def _numbers(
         return [rng.choice(truths[0]) for _ in range(n)]
     if name == RANDOM:
         return [rng.uniform(-1, 1) for _ in range(n)]
-    learner = {learner.numeric_name: learner for learner in _learners(encoder)}[name]
+    learner = {learner.numeric_name: learner for learner in [*_learners(encoder), METADATA_TFIDF]}[name]
     if getattr(test[0], "ranks", None) is None:
         values = predicted_numbers(learner, (papers[0], truths[0]), (papers[1], truths[1]), papers[2], seed)
         return np.clip(values, -1, 1).tolist()

@@ -115,10 +115,7 @@ def calibration(
     values = np.stack(columns, axis=1)
     forecast = stated.max(axis=1) if positive is None else stated[:, positive]
     came_true = (stated.argmax(axis=1) == truth) if positive is None else (truth == positive)
-    edges = np.linspace(0, 1, bins + 1)
-    bin_of = np.searchsorted(edges[1:-1], forecast)
-    gaps = np.zeros((n, bins))
-    gaps[np.arange(n), bin_of] = came_true - forecast
+    gaps, bin_of = confidence_gaps(forecast, came_true, bins)
 
     def statistic(weights: np.ndarray) -> np.ndarray:
         errors = np.abs(weights @ gaps).sum(axis=1, keepdims=True)
@@ -126,7 +123,7 @@ def calibration(
 
     drawn = resample(statistic, n, seed, block)
     ece, bias = interval(drawn[:, -1]), float(drawn[1:, -1].mean() - drawn[0, -1])
-    ranges = enumerate(pairwise(edges.tolist()))
+    ranges = enumerate(pairwise(np.linspace(0, 1, bins + 1).tolist()))
     return Calibration(
         n=n,
         answered=answered,
@@ -136,6 +133,17 @@ def calibration(
         ece=Score(ece.value, max(0.0, ece.low - bias), ece.high - bias),
         bins=tuple(_bin(*ends, forecast[bin_of == index], came_true[bin_of == index]) for index, ends in ranges),
     )
+
+
+def confidence_gaps(forecast: np.ndarray, came_true: np.ndarray, bins: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """What the calibration error sums: came true (bool (N,)) minus forecast (N,), in the column of the forecast's bin.
+
+    Returns a float array (N, bins) that is 0 outside of these columns, and the bins, int (N,).
+    """
+    bin_of = np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], forecast)
+    gaps = np.zeros((len(forecast), bins))
+    gaps[np.arange(len(forecast)), bin_of] = came_true - forecast
+    return gaps, bin_of
 
 
 def checked_probabilities(probabilities: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, float]:

@@ -1,6 +1,6 @@
 """Paired comparison of two policies, or of two arms trained with several seeds, on the same examples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,7 +8,14 @@ import numpy as np
 from scipy.stats import binomtest
 
 from .bootstrap import Score, interval, resample, resampled_counts, seed_interval
-from .metrics import accuracy, label_positions, macro_f1
+from .metrics import accuracy, label_positions, macro_f1, mcc
+
+METRICS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], float]] = {
+    "macro_f1": ("macro-F1", macro_f1, 0.0),
+    "mcc": ("MCC", mcc, -1.0),
+    "accuracy": ("accuracy", accuracy, 0.0),
+}
+"""What arms can be compared in: the score's name in tables, its function of confusion matrices, its lowest value."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ def compare(
 
 @dataclass(frozen=True)
 class ArmDifference:
-    """First arm minus second, in macro-F1, on the same papers.
+    """First arm minus second, in a score of `METRICS`, on the same papers.
 
     `difference` is that of the means over seeds, with the interval over seeds and papers of `seed_interval`. `by_seed`
     has the difference, and `mcnemar_p` the exact McNemar p, for every seed. Where one arm has no seeds (the base model,
@@ -101,6 +108,7 @@ class ArmDifference:
     difference: Score
     by_seed: tuple[float, ...]
     mcnemar_p: tuple[float, ...]
+    metric: str = "macro_f1"
 
     @property
     def verdict(self) -> str:
@@ -112,36 +120,48 @@ class ArmDifference:
         return {**asdict(self), "verdict": self.verdict}
 
 
-def macro_f1_resampled(
-    truth: np.ndarray, guesses: np.ndarray, kinds: int, seed: int = 0, resamples: int | None = None, block: int = 1
+def scores_resampled(
+    truth: np.ndarray,
+    guesses: np.ndarray,
+    kinds: int,
+    metric: str = "macro_f1",
+    seed: int = 0,
+    resamples: int | None = None,
+    block: int = 1,
 ) -> np.ndarray:
-    """Macro-F1 of several sets of answers on the same papers and on the same resamples of them.
+    """A score of several sets of answers on the same papers and on the same resamples of them.
 
     From the positions of N true labels and an int array (M, N) of predictions, in which K, the number of `kinds` of
-    labels, stands for no answer, to a float array (1 + resamples, M). `block` is as in `compare`.
+    labels, stands for no answer, to a float array (1 + resamples, M). `metric` is a name of `METRICS`, `block` is as in
+    `compare`.
     """
-    shape = (kinds, kinds + 1)
+    shape, of = (kinds, kinds + 1), METRICS[metric][1]
     # Which cell of its confusion matrix each paper falls in, as columns of zeros and ones.
     places = np.ravel_multi_index((np.broadcast_to(truth, guesses.shape), guesses), shape)
     cells = np.moveaxis(np.eye(kinds * (kinds + 1), dtype=np.float32)[places], 0, 1).reshape(len(truth), -1)
 
     def scores(weights: np.ndarray) -> np.ndarray:
         matrices = (weights.astype(np.float32) @ cells).reshape(-1, *shape)
-        return macro_f1(matrices.astype(float)).reshape(len(weights), -1)
+        return of(matrices.astype(float)).reshape(len(weights), -1)
 
     return resample(scores, len(truth), seed, block, resamples)
 
 
 def arm_scores(
-    expected: Sequence[str], predictions: Sequence[Sequence[str]], labels: Sequence[str], block: int = 1
+    expected: Sequence[str],
+    predictions: Sequence[Sequence[str]],
+    labels: Sequence[str],
+    block: int = 1,
+    metric: str = "macro_f1",
 ) -> tuple[Score, tuple[float, ...]]:
-    """Macro-F1 of an arm: the mean over seeds with its interval over seeds and papers, and every seed's.
+    """A score of an arm: the mean over seeds with its interval over seeds and papers, and every seed's.
 
-    `predictions` are sequences of labels, one for each seed; `block` is as in `compare`.
+    `predictions` are sequences of labels, one for each seed; `block` is as in `compare`, `metric` a name of `METRICS`.
     """
     truth, guesses = _positions(expected, predictions, labels)
-    drawn = macro_f1_resampled(truth, guesses, len(labels), block=block)
-    return seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth) // block, (0.0, 1.0)), tuple(drawn[0].tolist())
+    drawn = scores_resampled(truth, guesses, len(labels), metric, block=block)
+    bounds = (METRICS[metric][2], 1.0)
+    return seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth) // block, bounds), tuple(drawn[0].tolist())
 
 
 def arm_difference(
@@ -151,8 +171,9 @@ def arm_difference(
     second: Sequence[Sequence[str]],
     labels: Sequence[str],
     block: int = 1,
+    metric: str = "macro_f1",
 ) -> ArmDifference:
-    """Compare two arms on the same papers; see `ArmDifference`, and `compare` for `block`.
+    """Compare two arms on the same papers; see `ArmDifference`, `METRICS`, and `compare` for `block`.
 
     Raises `ValueError` if the arms have different numbers of seeds and neither has one only.
     """
@@ -161,14 +182,15 @@ def arm_difference(
         raise ValueError(f"{names[0]} has {len(first)} seeds and {names[1]} has {len(second)}; they have to match")
     first, second = ([*arm] * size if len(arm) == 1 else [*arm] for arm in (first, second))
     truth, guesses = _positions(expected, [*first, *second], labels)
-    scores = macro_f1_resampled(truth, guesses, len(labels), block=block)
+    scores = scores_resampled(truth, guesses, len(labels), metric, block=block)
     drawn = scores[:, :size] - scores[:, size:]
-    right = guesses == truth
+    right, widest = guesses == truth, 1 - METRICS[metric][2]
     return ArmDifference(
         *names,
-        difference=seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth) // block, (-1.0, 1.0)),
+        difference=seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth) // block, (-widest, widest)),
         by_seed=tuple(drawn[0].tolist()),
         mcnemar_p=tuple(_mcnemar(one, other) for one, other in zip(right[:size], right[size:], strict=True)),
+        metric=metric,
     )
 
 

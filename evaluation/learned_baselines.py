@@ -17,7 +17,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score, mean_absolute_error
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 
 from ..datasets.paper import Paper
@@ -111,6 +111,14 @@ METADATA = Learner(
     lambda seed: [*_ridge(seed), *_boosted_median(seed)],
 )
 TFIDF = Learner("TF-IDF + logistic", "TF-IDF + ridge", tfidf_features, _logistic, _ridge)
+METADATA_TFIDF = Learner(
+    "metadata + TF-IDF",
+    "metadata + TF-IDF",
+    lambda: make_pipeline(make_union(metadata_features(), tfidf_features())),
+    _logistic,
+    _ridge,
+)
+"""Both kinds of features side by side. Studies compare with it; the leaderboard shows each kind by itself."""
 
 
 EMBEDDING_STRENGTHS = (1e-4, 1e-3, 1e-2, 0.1, 1.0)

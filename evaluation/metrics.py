@@ -188,7 +188,7 @@ def discrimination(
             weighted_auroc(rank[either], truth[either] == high, weights[:, either])
             for (_, high), either in zip(pairs, members, strict=True)
         ]
-        return np.stack([_mean_of_defined(np.stack(areas)) for areas in (each, ordinal or each)], axis=1)
+        return np.stack([mean_of_defined(np.stack(areas)) for areas in (each, ordinal or each)], axis=1)
 
     drawn = resample(statistic, n, seed, block)
     return Discrimination(interval(drawn[:, 0]), None if order is None else interval(drawn[:, 1]))
@@ -211,7 +211,7 @@ def weighted_auroc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray
     return divide(area, wins.sum(axis=1) * losses.sum(axis=1))
 
 
-def _mean_of_defined(areas: np.ndarray) -> np.ndarray:
+def mean_of_defined(areas: np.ndarray) -> np.ndarray:
     """Mean over the first axis of the values that are not NaN; NaN where there is none."""
     defined = np.isfinite(areas)
     return divide(np.where(defined, areas, 0).sum(axis=0), defined.sum(axis=0))

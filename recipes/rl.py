@@ -129,6 +129,7 @@ def _balance(config: Any, value: Balance | None) -> Balance:
 class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
+    rows: int | None = chz.field(default=None, doc="Training examples to use; None for all.")
     groups_per_batch: int = chz.field(
         default=None,
         munger=_groups,
@@ -224,6 +225,7 @@ def build_config(cfg: CLIConfig) -> train.Config:
             batches=cfg.max_steps,
             held_out=cfg.held_out,
             order=_order(cfg),
+            rows=cfg.rows,
         ),
         max_tokens=cfg.max_tokens,
         temperature=cfg.temperature,

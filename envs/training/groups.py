@@ -28,7 +28,7 @@ from ..compat import RenderedInPlace
 from ..kit.base import Example, SciSciEnv
 from ..kit.renderers import renderer_of
 from ..registry import spec
-from .order import Order, Shuffled, epoch_order
+from .order import Order, Shuffled, drawn_rows, epoch_order
 from .outcomes import outcome_metrics
 from .transcripts import EpisodeLog
 
@@ -219,7 +219,8 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
     `dataset` is a folder that `scisci-gym build` wrote, `options` are those of the environment, such as
     ``{"prompt": "short"}``. There are so many training `batches`; None for one epoch. The evaluation during training
     takes `held_out` examples of the validation split, one rollout each; 0 for none. `order` goes from examples and seed
-    to the `Order` of the training examples; None for `Shuffled`.
+    to the `Order` of the training examples; None for `Shuffled`. With `rows`, only so many training examples are used;
+    see `drawn_rows`.
     """
 
     env_id: str
@@ -233,6 +234,7 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
     options: dict[str, Any] = chz.field(default_factory=dict)
     seed: int = 0
     order: OrderMaker | None = None
+    rows: int | None = None
 
     async def __call__(self) -> tuple[SciSciDataset, SciSciDataset | None]:
         env_class = spec(self.env_id)
@@ -242,9 +244,9 @@ class SciSciDatasetBuilder(RLDatasetBuilder):
             "tokenizer_name": self.tokenizer_name,
             "options": {**env_class.training_options(self.dataset), **self.options},
         }
-        training = env_class.examples(papers, self.seed)
+        training = drawn_rows(env_class.examples(papers, self.seed), self.rows, self.seed)
         # An order goes by the labels of the examples, so it keeps them.
-        drawn = env_class.drawn and self.order is None
+        drawn = env_class.drawn and self.order is None and self.rows is None
         train = SciSciDataset(
             self.env_id,
             training,

@@ -1,6 +1,7 @@
 """The order in which a training run shows its examples: an index into them for every position of an endless stream."""
 
 import functools
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -78,6 +79,21 @@ class LabelOrder:
 
     def __call__(self, examples: Sequence[Example], seed: int) -> Order:
         return self.kind([make(self.env_id, *example).gold_label for example in examples], seed)
+
+
+def drawn_rows(examples: Sequence[Example], rows: int | None, seed: int) -> list[Example]:
+    """So many of the examples, drawn by the seed: the same for every recipe and baseline, and with fewer `rows` a part
+    of those with more. None for all, in their own order.
+
+    Raises `ValueError` if `rows` is below 1.
+    """
+    if rows is None:
+        return list(examples)
+    if rows < 1:
+        raise ValueError(f"rows must be at least 1, or None for all training examples; got {rows}")
+    shuffled = list(examples)
+    random.Random(seed).shuffle(shuffled)
+    return shuffled[:rows]
 
 
 @functools.lru_cache(maxsize=16)

@@ -1,10 +1,11 @@
 """What an experiment compares: its arms, what each starts from, and how each is trained."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ...evaluation.baselines import SIMPLE
 from ..kit.config import RecipeConfig, is_known_model
 from .runner import config_of, require_option
 
@@ -84,6 +85,14 @@ def arms_for(model_name: str, synthetic: bool) -> tuple[Arm, ...]:
     )
 
 
+# The comparisons that a study is made for, where it has these arms: RL against SFT, from either start; what RL adds to
+# SFT; and each against the linear baseline.
+LINEAR = "TF-IDF + logistic"
+PAIRS = (("rl", "sft"), ("sft_rl", "sft"), ("dpo", "sft"), ("sft_rl", "rl"))
+AGAINST_LINEAR = ("sft", "rl", "sft_rl", "dpo")
+COMPARISONS = (*PAIRS, *((arm, LINEAR) for arm in AGAINST_LINEAR))
+
+
 @dataclass(frozen=True)
 class StudyPlan:
     """Arms, in the order in which they are trained, seeds and papers of an experiment. Two experiments with the same
@@ -91,6 +100,10 @@ class StudyPlan:
 
     Arms are compared on `max_examples` papers of `split`; checkpoints are always chosen on `validation_examples`
     validation papers (None for all). The adversarial evaluation has `flip_examples` papers; 0 leaves it out.
+
+    With `train_papers`, arms and baselines learn from so many training papers, which the seed draws; arms that have an
+    option `rows` keep it. `comparisons` are pairs of arms or `baselines`, of which those count that the study has; they
+    are made in `metric`, a name of `METRICS`.
     """
 
     dataset: str
@@ -104,6 +117,10 @@ class StudyPlan:
     flip_examples: int = 300
     validation_examples: int | None = None
     max_examples: int | None = None
+    train_papers: int | None = None
+    metric: str = "macro_f1"
+    baselines: tuple[str, ...] = SIMPLE
+    comparisons: tuple[tuple[str, str], ...] = COMPARISONS
 
     @property
     def trained(self) -> tuple[Arm, ...]:
@@ -132,6 +149,7 @@ class StudyPlan:
             "renderer_name": self.renderer_name,
             "validation_examples": self.validation_examples,
             "checkpoints": str(out / "checkpoints"),
+            **({} if self.train_papers is None else {"rows": self.train_papers}),
             **arm.options,
             "log_path": str(self.folder(out, arm, seed)),
             "seed": seed,
@@ -143,6 +161,12 @@ class StudyPlan:
     def to_json(self) -> dict[str, Any]:
         """The plan as plain values."""
         return asdict(self)
+
+    @classmethod
+    def later(cls) -> dict[str, Any]:
+        """What the plans of earlier versions do not say, as they had it."""
+        names = ("train_papers", "metric", "baselines", "comparisons")
+        return {each.name: each.default for each in fields(cls) if each.name in names}
 
 
 class OneSeedPlan(StudyPlan):

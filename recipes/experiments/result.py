@@ -1,7 +1,7 @@
 """The result of a study: scores, differences, costs, and plain sentences on whether RL gained anything."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,12 @@ import numpy as np
 
 from ...datasets.store import load_card
 from ...envs.registry import spec
+from ...evaluation.arm_forecasts import forecast_scores
 from ...evaluation.ask import Answer
 from ...evaluation.bootstrap import Score
-from ...evaluation.comparison import ArmDifference, arm_difference, arm_scores
+from ...evaluation.comparison import METRICS, ArmDifference, arm_difference, arm_scores
 from ...evaluation.metrics import score
+from ...evaluation.outcome import stated
 from ...evaluation.records import git_revision, plain
 from ..monitoring.summary import Cost, RunSummary
 from .assessment import Assessment
@@ -24,22 +26,17 @@ TIES = {
     "all floor": "env/all/reward_uniform_floor_rate",
     "all best": "env/all/reward_uniform_best_rate",
 }
-LINEAR = "TF-IDF + logistic"
-# The comparisons that the study is made for, where it has these arms: RL against SFT, from either start; what RL adds
-# to SFT; and each against the linear baseline.
-PAIRS = (("rl", "sft"), ("sft_rl", "sft"), ("dpo", "sft"), ("sft_rl", "rl"))
-AGAINST_LINEAR = ("sft", "rl", "sft_rl", "dpo")
 
 
 @dataclass(frozen=True)
 class ArmRow:
     """A row of the study's table.
 
-    `greedy` and `sampled` are the macro-F1 of greedy answers and of answers at temperature 1: the mean over seeds, with
-    its interval over seeds and papers; a baseline is not sampled. `by_seed` has the greedy macro-F1 of every seed. The
-    other scores are greedy and means over seeds, `ece` and `brier_skill` those of the labels' probabilities. `cost` is
-    that of one run, mean over seeds, without the runs that it started from; `steps` are the updates of the chosen
-    checkpoints.
+    `greedy` and `sampled` are the plan's metric of greedy answers and of answers at temperature 1: the mean over seeds,
+    with its interval over seeds and papers; a baseline is not sampled. `by_seed` has the greedy one of every seed. The
+    other scores are greedy and means over seeds, `ece` and `brier_skill` those of the labels' probabilities. `scores`
+    has all of them, and AUROC, with their intervals over seeds and papers. `cost` is that of one run, mean over seeds,
+    without the runs that it started from; `steps` are the updates of the chosen checkpoints.
     """
 
     name: str
@@ -53,6 +50,7 @@ class ArmRow:
     brier_skill: float | None = None
     cost: Cost | None = None
     steps: tuple[int, ...] = ()
+    scores: dict[str, Score] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,14 +94,22 @@ class StudyResult:
 
 
 def study_result(
-    plan: StudyPlan, out: Path, assessments: Sequence[Assessment], baselines: Mapping[str, Sequence[Answer]]
+    plan: StudyPlan,
+    out: Path,
+    assessments: Sequence[Assessment],
+    baselines: Mapping[str, Sequence[Sequence[Answer]]],
+    prior: np.ndarray | None = None,
 ) -> StudyResult:
-    """Compare the answers of all policies and baselines."""
+    """Compare the answers of all policies, and of baselines, which have answers once or once for every seed.
+
+    The prior, float (K,), has the shares of the labels in training; without it probabilities are not scored.
+    """
     labels, block = spec(plan.env).labels, spec(plan.env).presentations
     expected = [answer.expected for answer in assessments[0].greedy]
-    predictions = {name: [[answer.predicted for answer in answers]] for name, answers in baselines.items()}
     by_arm = {arm.name: [each for each in assessments if each.arm == arm.name] for arm in plan.arms}
-    predictions |= {name: [each.predictions for each in members] for name, members in by_arm.items()}
+    answered: dict[str, Sequence[Sequence[Answer]]] = {**baselines}
+    answered |= {name: [each.greedy for each in members] for name, members in by_arm.items()}
+    predictions = {name: [[one.predicted for one in each] for each in answers] for name, answers in answered.items()}
     runs = {arm.name: [RunSummary.of(plan.folder(out, arm, seed)) for seed in plan.seeds] for arm in plan.trained}
     rows = []
     for name, guesses in predictions.items():
@@ -111,12 +117,13 @@ def study_result(
         scores = [score(expected, answers, labels, block=block) for answers in guesses]
         drawn = [[answer.predicted for answer in each.sampled] for each in members]
         calibrated = [each.calibrated for each in members if each.calibrated is not None]
-        greedy, by_seed = arm_scores(expected, guesses, labels, block=block)
+        greedy, by_seed = arm_scores(expected, guesses, labels, block, plan.metric)
+        intervals = {metric: arm_scores(expected, guesses, labels, block, metric)[0] for metric in METRICS}
         row = ArmRow(
             name,
             plan.arm(name).title if members else name,
             greedy=greedy,
-            sampled=arm_scores(expected, drawn, labels, block=block)[0] if drawn else None,
+            sampled=arm_scores(expected, drawn, labels, block, plan.metric)[0] if drawn else None,
             by_seed=by_seed,
             accuracy=float(np.mean([each.accuracy.value for each in scores])),
             mcc=float(np.mean([each.mcc.value for each in scores])),
@@ -124,23 +131,31 @@ def study_result(
             brier_skill=_mean([each.brier_skill.value for each in calibrated if each.brier_skill is not None]),
             cost=_mean_cost(runs.get(name, [])),
             steps=tuple(each.step for each in members if each.seed is not None),
+            scores=intervals | ({} if prior is None else _forecasts(answered[name], labels, prior, block)),
         )
         rows.append(row)
-    pairs = [*PAIRS, *((arm.name, LINEAR) for arm in plan.arms if arm.name in AGAINST_LINEAR)]
     return StudyResult(
         plan,
         len(expected),
         rows,
         differences=[
-            arm_difference((first, second), expected, predictions[first], predictions[second], labels, block=block)
-            for first, second in pairs
-            if first in predictions and second in predictions
+            arm_difference((one, other), expected, predictions[one], predictions[other], labels, block, plan.metric)
+            for one, other in plan.comparisons
+            if one in predictions and other in predictions
         ],
         ties={arm.name: tie_statistics(runs[arm.name]) for arm in plan.arms if arm.recipe == "rl"},
         flips={name: [each.flips for each in members if each.flips] for name, members in by_arm.items()},
         card=load_card(plan.dataset),
         revision=git_revision(),
     )
+
+
+def _forecasts(
+    by_seed: Sequence[Sequence[Answer]], labels: Sequence[str], prior: np.ndarray, block: int
+) -> dict[str, Score]:
+    found = [stated(answers, labels) for answers in by_seed]
+    probabilities = [each for each, _ in found if each is not None]
+    return forecast_scores(probabilities, found[0][1], prior, block) if len(probabilities) == len(found) else {}
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -192,6 +207,8 @@ def verdict(result: StudyResult) -> list[str]:
     learned = result.row("rl")
     if learned and result.card.get("ceiling"):
         best = result.card["ceiling"][result.plan.split]["macro_f1"]
-        share = f"{learned.greedy.value / best:.1%}"
-        sentences.append(f"A perfect reader of this corpus reaches {best:.3f}; {learned.title} reaches {share} of it.")
+        share = f"{learned.scores['macro_f1'].value / best:.1%}"
+        sentences.append(
+            f"A perfect reader of this corpus reaches macro-F1 {best:.3f}; {learned.title} reaches {share} of it."
+        )
     return sentences

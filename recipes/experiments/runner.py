@@ -59,17 +59,25 @@ def require_option(recipe: str, option: str, argument: str | None = None) -> Non
         raise ValueError(f"{given}{recipe} has no option {option!r}; {hint}")
 
 
-def is_resumed(out: Path, mark: str, settings: Mapping[str, Any], remedy: str, besides: Iterable[str] = ()) -> bool:
+def is_resumed(
+    out: Path,
+    mark: str,
+    settings: Mapping[str, Any],
+    remedy: str,
+    besides: Iterable[str] = (),
+    later: Mapping[str, Any] | None = None,
+) -> bool:
     """Whether a folder holds an experiment with these settings already, as its file `mark` says.
 
     If the settings differ, `remedy` is what the user can do besides choosing another folder. The names `besides` may be
-    in the folder before `mark` is. Raises `BadInput` if the folder holds an experiment with other settings, or other
-    files.
+    in the folder before `mark` is. `later` are the values of settings that a file of an earlier version does not have.
+    Raises `BadInput` if the folder holds an experiment with other settings, or other files.
     """
     if not (out / mark).is_file():
         refuse_foreign(out, mark, besides)
         return False
-    earlier, ours = read_json(out / mark, f"choose another --out, or {remedy}"), json.loads(json.dumps(settings))
+    earlier = {**(later or {}), **read_json(out / mark, f"choose another --out, or {remedy}")}
+    ours = json.loads(json.dumps(settings))
     # Long settings, such as the arms of a study, are named without their value.
     differing = [
         name if isinstance(value, (list, dict)) else f"{name}={earlier.get(name)!r}"
@@ -86,8 +94,9 @@ def is_finished(folder: Path, cfg: RecipeConfig) -> bool:
     if not (folder / "run.json").is_file():
         return False
     record, config = read_run_record(folder), json.loads(json.dumps(chz.asdict(cfg), default=str))
-    # A run of an earlier version has not recorded options of the engine that came later: it had their defaults.
-    return record.get("status") == "finished" and {**LOCAL_DEFAULTS, **record["config"]} == config
+    # A run of an earlier version has not recorded options that came later: it had their defaults.
+    later = {**LOCAL_DEFAULTS, "rows": None} if "rows" in config else LOCAL_DEFAULTS
+    return record.get("status") == "finished" and {**later, **record["config"]} == config
 
 
 def steps_of(cfg: RecipeConfig) -> int:

@@ -1,13 +1,14 @@
 """`scisci-gym study`: train all arms, ask all of them the same questions, and compare. Resumable at every point."""
 
 import asyncio
+import json
 from pathlib import Path
 
 from rich.console import Console
 
 from ...datasets.atomic_files import write_json_atomically
 from ...datasets.store import load_papers
-from ...evaluation.baselines import simple_baselines
+from ...evaluation.baselines import examples_of, simple_baselines
 from ..kit.config import parse_options
 from .assessment import assess_arms
 from .duration import training_left
@@ -41,7 +42,8 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
     and `FileNotFoundError` if the dataset lacks the split; nothing has been started then.
     """
     load_papers(plan.dataset, plan.split)
-    resumed = is_resumed(out, "plan.json", plan.to_json(), "delete the folder")
+    later = json.loads(json.dumps(plan.later()))
+    resumed = is_resumed(out, "plan.json", plan.to_json(), "delete the folder", later=later)
     for arm in plan.trained:
         plan.config(out, arm, plan.seeds[0])
     if not resumed:
@@ -54,8 +56,13 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
         assessments = asyncio.run(assess_arms(plan, out, console, with_probabilities=True))
     with console.status("baselines"):
         options = parse_options(plan.env, plan.env_options)
-        baselines = simple_baselines(plan.dataset, plan.seeds[0], plan.split, plan.env, options, plan.max_examples)
-    result = study_result(plan, out, assessments, baselines)
+        asked = (plan.split, plan.env, options, plan.max_examples, plan.baselines, plan.train_papers)
+        # Where the seed draws the training papers, it draws those of the baselines as well.
+        seeds = plan.seeds if plan.train_papers is not None else plan.seeds[:1]
+        by_seed = [simple_baselines(plan.dataset, seed, *asked) for seed in seeds]
+        baselines = {name: [answers[name] for answers in by_seed] for name in plan.baselines}
+        prior = examples_of(plan.env, plan.dataset, "train", options).prior()
+    result = study_result(plan, out, assessments, baselines, prior)
     write_json_atomically(out / "study.json", result.to_json())
     write_study_report(result, assessments, out)
     return result

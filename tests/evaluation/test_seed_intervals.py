@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.metrics import f1_score
 
 from scisci_gym.evaluation.bootstrap import Score, seed_half_width, seed_interval
-from scisci_gym.evaluation.comparison import ArmDifference, arm_difference, arm_scores, macro_f1_resampled
+from scisci_gym.evaluation.comparison import ArmDifference, arm_difference, arm_scores, scores_resampled
 
 LABELS = ("a", "b", "c")
 ANSWERS = st.lists(st.sampled_from(("a", "b", "c", "")), min_size=12, max_size=12)
@@ -112,7 +112,7 @@ def false_or_true_verdicts(trials: int, seeds: int, seed_sd: float, gap: float, 
         latent = latent + 0.5 * rng.normal(size=(per_batch, 2, 1, papers)) + 0.5 * rng.normal(size=shape)
         right = latent < norm.ppf(np.clip(accuracy, 0.02, 0.98))[..., None]
         guesses = np.where(right, truth, (truth + 1) % 3)
-        scores = macro_f1_resampled(truth, guesses.reshape(-1, papers), 3, resamples=resamples)
+        scores = scores_resampled(truth, guesses.reshape(-1, papers), 3, resamples=resamples)
         differences = scores.reshape(-1, per_batch, 2, seeds)
         differences = differences[:, :, 0] - differences[:, :, 1]
         found = [seed_interval(one[0], one[1:].mean(axis=1), papers) for one in np.moveaxis(differences, 1, 0)]
