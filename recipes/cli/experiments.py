@@ -145,6 +145,18 @@ def study(
     out: Annotated[Path, typer.Option(help="Folder for runs, study.json, report.html and study.png.")] = Path(
         "runs/study"
     ),
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            help="Several studies from a TOML file, such as docs/study-plan.toml, each in a folder of --out; of the "
+            "other options only --only, --split, --out and --engine go with it.",
+        ),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="With --plan: names of the studies to run, with commas; default: all.")
+    ] = None,
     engine: Engine = None,
 ) -> None:
     """Compare the base model, SFT, RL, SFT then RL, and DPO on the same splits: does RL beat SFT?
@@ -155,12 +167,41 @@ def study(
     """
     from ...datasets.store import load_card
     from ..experiments.plan import StudyPlan, arms_for, chosen_arms, with_options
+    from ..experiments.plan_file import read_plans
     from ..experiments.report import study_table
     from ..experiments.result import verdict
+    from ..experiments.studies import run_studies
     from ..experiments.study import run_study
     from ..kit.config import is_known_model
 
+    def act_by_file(path: Path) -> None:
+        beside = {"plan_file", "only", "split", "out", "engine"}
+        given = [f"--{name.replace('_', '-')}" for name in context.params if name not in beside and was_given(name)]
+        if given or context.args:
+            raise ValueError(f"{path} says that already: leave out {' '.join([*given, *context.args])}")
+        plans = read_plans(path, split)
+        names = only.split(",") if only else list(plans)
+        if unknown := [name for name in names if name not in plans]:
+            raise ValueError(f"--only {unknown[0]}: {path} has the studies {', '.join(plans)}")
+        console = Console(highlight=False)
+        results = run_studies({name: plans[name] for name in names}, out, console, engine)
+        for name, result in results.items():
+            console.print(f"\n[bold]{name}[/bold]")
+            console.print(study_table(result))
+            for sentence in verdict(result):
+                console.print(f"- {sentence}", soft_wrap=True)
+        console.print(f"\nreport: {out / 'report.html'}")
+
+    def was_given(name: str) -> bool:
+        source = context.get_parameter_source(name)
+        return source is not None and source.name == "COMMANDLINE"
+
     def act() -> None:
+        if plan_file is not None:
+            act_by_file(plan_file)
+            return
+        if only is not None:
+            raise ValueError(f"--only {only} chooses studies of a plan file; give --plan as well")
         console = Console(highlight=False)
         synthetic = bool(load_card(dataset).get("ceiling"))
         chosen = with_options(arms_for(model, synthetic), context.args)

@@ -103,7 +103,8 @@ class StudyPlan:
 
     With `train_papers`, arms and baselines learn from so many training papers, which the seed draws; arms that have an
     option `rows` keep it. `comparisons` are pairs of arms or `baselines`, of which those count that the study has; they
-    are made in `metric`, a name of `METRICS`.
+    are made in `metric`, a name of `METRICS`. The study's question is answered with yes if the first arm is better in
+    all pairs of `primary`. Without `sampled`, policies answer greedily only.
     """
 
     dataset: str
@@ -121,6 +122,8 @@ class StudyPlan:
     metric: str = "macro_f1"
     baselines: tuple[str, ...] = SIMPLE
     comparisons: tuple[tuple[str, str], ...] = COMPARISONS
+    primary: tuple[tuple[str, str], ...] = ()
+    sampled: bool = True
 
     @property
     def trained(self) -> tuple[Arm, ...]:
@@ -165,7 +168,7 @@ class StudyPlan:
     @classmethod
     def later(cls) -> dict[str, Any]:
         """What the plans of earlier versions do not say, as they had it."""
-        names = ("train_papers", "metric", "baselines", "comparisons")
+        names = ("train_papers", "metric", "baselines", "comparisons", "primary", "sampled")
         return {each.name: each.default for each in fields(cls) if each.name in names}
 
 

@@ -14,11 +14,14 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from ...envs.registry import spec
+from ...evaluation.arm_forecasts import FORECAST_SCORES
+from ...evaluation.comparison import METRICS
 from ...evaluation.render.pictures import curves_svg, reliability_svg
 from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, write_experiment_page
 from .assessment import Assessment
-from .result import LINEAR, TIES, StudyResult, verdict
+from .plan import LINEAR, StudyPlan
+from .result import TIES, StudyResult, verdict
 
 INK, MUTED, ACCENT, NEUTRAL = "#1b1f24", "#6b7480", "#0b66b5", "#8a929c"
 CURVES = (
@@ -30,10 +33,8 @@ CURVES = (
     ("train_mean_nll", "SFT loss (nats per token)", None),
 )
 CASES = 6
-SCORE_HEADINGS = (
-    *("", "macro-F1, greedy", "by seed", "macro-F1, sampled", "accuracy", "MCC", "ECE", "Brier skill", "step chosen"),
-)
-COMPARISON_HEADINGS = ("first", "second", "difference in macro-F1", "by seed", "McNemar p by seed", "first is")
+# Beside the metric of the plan.
+OTHERS = {"accuracy": "accuracy", "macro_f1": "macro-F1", "mcc": "MCC", **FORECAST_SCORES}
 FLIP_HEADINGS = ("", "challenge", "episodes", "right before", "right after", "right given up", "wrong corrected")
 FLIP_COLUMNS = ("before", "after", "right_to_wrong", "wrong_to_right")
 
@@ -57,12 +58,12 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
     sections = [
         Section(
             "Scores",
-            [Table(SCORE_HEADINGS, _score_rows(result), style="scores")],
-            "Mean over seeds with a 95 % interval over seeds and papers. An answer that cannot be parsed is wrong. ECE "
-            "and Brier skill (against the class prior of training) are of the probabilities that the policy gives to "
-            "the labels' answers.",
+            [score_table(result)],
+            "Mean over seeds with a 95 % interval over seeds and papers. An answer that cannot be parsed is wrong. "
+            "AUROC, Brier skill (against the class prior of training) and ECE are of the probabilities that the policy "
+            "gives to the labels' answers.",
         ),
-        Section("Paired comparisons", [Table(COMPARISON_HEADINGS, _comparison_rows(result, titles))]),
+        Section("Paired comparisons", [comparison_table(result)]),
         Section(
             "Learning",
             pictures=[curves_svg(runs, key, title, limits=limits) for key, title, limits in CURVES if key in logged],
@@ -145,31 +146,39 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
         verdict(result),
         sections,
         'It says "better" or "worse" where the 95 % interval of the difference excludes 0: a t interval over seeds, '
-        f"widened by the bootstrap variance of the papers (Banerjee 1960){alone}. Macro-F1, greedy answers.",
+        f"widened by the bootstrap variance of the papers (Banerjee 1960){alone}. {metric_name(plan)}, greedy answers.",
     )
 
 
-def _score_rows(result: StudyResult) -> list[list[Any]]:
-    rows = []
+def metric_name(plan: StudyPlan) -> str:
+    """Name of the score that a study compares arms in."""
+    return METRICS[plan.metric][0]
+
+
+def score_table(result: StudyResult) -> Table:
+    """A row for every baseline and arm: the plan's metric with its interval and by seed, and the other scores."""
+    name, others = metric_name(result.plan), {key: said for key, said in OTHERS.items() if key != result.plan.metric}
+    rows: list[list[Any]] = []
     for row in result.rows:
         by_seed = " ".join(f"{value:.3f}" for value in row.by_seed) if len(row.by_seed) > 1 else ""
-        ece = "" if row.ece is None else f"{row.ece:.3f}"
-        skill = "" if row.brier_skill is None else f"{row.brier_skill:+.3f}"
-        scores = (f"{row.accuracy:.3f}", f"{row.mcc:.3f}", ece, skill, ", ".join(map(str, row.steps)))
-        rows.append([row.title, row.greedy, by_seed, row.sampled, *scores])
+        scores = [f"{row.scores[key].value:.3f}" if key in row.scores else "" for key in others]
+        rows.append([row.title, row.greedy, by_seed, row.sampled, *scores, ", ".join(map(str, row.steps))])
     if ceiling := result.card.get("ceiling"):
-        best = ceiling[result.plan.split]
-        rows.append([BEST, f"{best['macro_f1']:.3f}", "", "", f"{best['accuracy']:.3f}", "", "", "", ""])
-    return rows
+        best = {key: f"{value:.3f}" for key, value in ceiling[result.plan.split].items()}
+        rows.append([BEST, best.get(result.plan.metric, ""), "", "", *(best.get(key, "") for key in others), ""])
+    headings = ("", f"{name}, greedy", "by seed", f"{name}, sampled", *others.values(), "step chosen")
+    return Table(headings, rows, style="scores")
 
 
-def _comparison_rows(result: StudyResult, titles: Mapping[str, str]) -> list[list[Any]]:
-    rows = []
+def comparison_table(result: StudyResult) -> Table:
+    """A row for every comparison, with its interval, by seed, and the verdict."""
+    rows, titles = [], {row.name: row.title for row in result.rows}
     for each in result.differences:
         by_seed = " ".join(f"{value:+.3f}" for value in each.by_seed)
         p_values = " ".join(f"{value:.2g}" for value in each.mcnemar_p)
         rows.append([titles[each.first], titles[each.second], each.difference, by_seed, p_values, each.verdict])
-    return rows
+    difference = f"difference in {metric_name(result.plan)}"
+    return Table(("first", "second", difference, "by seed", "McNemar p by seed", "first is"), rows)
 
 
 def _confusion(title: str, assessment: Assessment, labels: Sequence[str]) -> Table:
@@ -211,7 +220,7 @@ def _disagreements(assessments: Sequence[Assessment], titles: Mapping[str, str])
 
 
 def write_picture(result: StudyResult, path: Path) -> None:
-    """Draw the macro-F1 of all arms, from top to bottom, as PNG.
+    """Draw the scores of all arms, from top to bottom, as PNG.
 
     A bar is the 95 % interval, a dot the mean over seeds, a small ring one seed. Dashed lines show TF-IDF with logistic
     regression and the best score that can be reached, if it is known.
@@ -227,8 +236,9 @@ def write_picture(result: StudyResult, path: Path) -> None:
         place = ("axes fraction", "data")
         axes.annotate(f"{row.greedy.value:.3f}", (1.01, height), xycoords=place, va="center", color=INK)
     levels = [(LINEAR, linear.greedy.value)] if (linear := result.row(LINEAR)) else []
-    if ceiling := result.card.get("ceiling"):
-        levels.append((BEST, ceiling[result.plan.split]["macro_f1"]))
+    best = (result.card.get("ceiling") or {}).get(result.plan.split, {}).get(result.plan.metric)
+    if best is not None:
+        levels.append((BEST, best))
     for index, (name, value) in enumerate(levels):
         axes.axvline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         corner = (value, len(rows) + 0.62 + 0.42 * index)
@@ -236,7 +246,8 @@ def write_picture(result: StudyResult, path: Path) -> None:
     axes.set_yticks(range(len(rows), 0, -1), [row.title for row in rows])
     axes.set_ylim(0.4, len(rows) + 0.6 + 0.42 * len(levels))
     seeds = len(result.plan.seeds)
-    axes.set_xlabel(f"macro-F1 on {result.papers:,} {result.plan.split} papers; mean, 95 % interval, {seeds} seeds")
+    papers = f"{result.papers:,} {result.plan.split} papers"
+    axes.set_xlabel(f"{metric_name(result.plan)} on {papers}; mean, 95 % interval, {seeds} seeds")
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color="#e4e7eb", linewidth=0.8)
@@ -255,13 +266,14 @@ def terminal_table(title: str, headings: Sequence[str], no_wrap: bool = False) -
 
 def study_table(result: StudyResult) -> TerminalTable:
     """The arms side by side, for a terminal."""
-    seeds = len(result.plan.seeds)
+    seeds, mcc = len(result.plan.seeds), result.plan.metric == "mcc"
     counts = f"{result.papers:,} papers, {seeds} seed{'s' * (seeds > 1)}"
-    title = f"{result.plan.split} split, {counts}: macro-F1 [95 % interval]"
-    table = terminal_table(title, ("", "greedy", "by seed", "sampled", "MCC"))
+    title = f"{result.plan.split} split, {counts}: {metric_name(result.plan)} [95 % interval]"
+    table = terminal_table(title, ("", "greedy", "by seed", "sampled", "macro-F1" if mcc else "MCC"))
     for row in result.rows:
         by_seed = " ".join(f"{value:.3f}" for value in row.by_seed) if len(row.by_seed) > 1 else ""
         sampled = f"{row.sampled.value:.3f}" if row.sampled else ""
         style = "bold" if "RL" in row.title else None
-        table.add_row(row.title, str(row.greedy), by_seed, sampled, f"{row.mcc:.3f}", style=style)
+        other = row.scores["macro_f1"].value if mcc else row.mcc
+        table.add_row(row.title, str(row.greedy), by_seed, sampled, f"{other:.3f}", style=style)
     return table

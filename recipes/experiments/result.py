@@ -123,7 +123,7 @@ def study_result(
             name,
             plan.arm(name).title if members else name,
             greedy=greedy,
-            sampled=arm_scores(expected, drawn, labels, block, plan.metric)[0] if drawn else None,
+            sampled=arm_scores(expected, drawn, labels, block, plan.metric)[0] if any(drawn) else None,
             by_seed=by_seed,
             accuracy=float(np.mean([each.accuracy.value for each in scores])),
             mcc=float(np.mean([each.mcc.value for each in scores])),
@@ -140,7 +140,7 @@ def study_result(
         rows,
         differences=[
             arm_difference((one, other), expected, predictions[one], predictions[other], labels, block, plan.metric)
-            for one, other in plan.comparisons
+            for one, other in dict.fromkeys((*plan.primary, *plan.comparisons))
             if one in predictions and other in predictions
         ],
         ties={arm.name: tie_statistics(runs[arm.name]) for arm in plan.arms if arm.recipe == "rl"},
@@ -185,13 +185,33 @@ def compared(difference: ArmDifference) -> str:
     return f"{difference.verdict} {'than' if difference.difference.sign else 'from'}"
 
 
+def primary_answer(result: StudyResult) -> list[str]:
+    """The sentence that answers the plan's question; none if the plan has no primary comparisons, or lacks an arm."""
+    made = {(each.first, each.second): each for each in result.differences}
+    found = [made[pair] for pair in result.plan.primary if pair in made]
+    if not found or len(found) < len(result.plan.primary):
+        return []
+    name = METRICS[result.plan.metric][0]
+    parts = [
+        f"{_title(result, each.first)} is {compared(each)} {_title(result, each.second)} "
+        f"({each.difference.signed} {name})"
+        for each in found
+    ]
+    return [f"{'Yes' if all(each.difference.sign > 0 for each in found) else 'No'}: {' and '.join(parts)}."]
+
+
+def _title(result: StudyResult, name: str) -> str:
+    row = result.row(name)
+    return row.title if row else name
+
+
 def verdict(result: StudyResult) -> list[str]:
     """Plain sentences on the question, by fixed rules (see `ArmDifference.verdict`). The answer comes first."""
     against_sft = {each.first: each for each in result.differences if each.second == "sft"}
     subjects = {"rl": ("RL by itself", "SFT"), "sft_rl": ("RL on top of SFT", "SFT alone")}
     shown = {name: against_sft[name] for name in subjects if name in against_sft}
-    sentences = []
-    if shown:
+    sentences = primary_answer(result)
+    if shown and not sentences:
         parts = [f"{subjects[name][0]} was {compared(each)} {subjects[name][1]}" for name, each in shown.items()]
         beat = "RL beat SFT here" if any(each.verdict == "better" for each in shown.values()) else None
         sentences.append(f"{beat or 'RL did not beat SFT here'}: {' and '.join(parts)}.")
