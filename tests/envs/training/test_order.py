@@ -2,11 +2,12 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym import Paper
-from scisci_gym.envs.training.order import Balanced, LabelOrder, Proportional, Shuffled
+from scisci_gym.envs.training.order import Balanced, LabelOrder, Proportional, Shuffled, drawn_rows
 
 
 @given(st.integers(1, 40), st.integers(0, 5))
@@ -66,3 +67,15 @@ def test_the_maker_balances_gold_labels() -> None:
 
 def test_another_seed_is_another_order() -> None:
     assert [Shuffled(30, 0)(at) for at in range(30)] != [Shuffled(30, 1)(at) for at in range(30)]
+
+
+def test_fewer_rows_are_a_part_of_more_and_another_seed_draws_others() -> None:
+    examples = [
+        (Paper(openalex_id=f"W{i}", title="", abstract="", publication_year=2000, primary_field=""),) for i in range(40)
+    ]
+    few, more = (drawn_rows(examples, rows, seed=1) for rows in (8, 20))
+    assert more[:8] == few
+    assert drawn_rows(examples, 8, seed=2) != few
+    assert drawn_rows(examples, None, seed=1) == examples
+    with pytest.raises(ValueError, match="rows must be at least 1"):
+        drawn_rows(examples, 0, seed=1)

@@ -18,6 +18,13 @@ def test_an_experiment_is_resumed_with_its_own_settings(tmp_path: Path) -> None:
     assert is_resumed(tmp_path, "plan.json", SETTINGS, "delete it")
 
 
+def test_an_experiment_of_an_earlier_version_is_resumed_with_what_it_could_not_say(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(SETTINGS))
+    assert is_resumed(tmp_path, "plan.json", {**SETTINGS, "metric": "f1"}, "delete it", later={"metric": "f1"})
+    with pytest.raises(BadInput, match=r"other metric='f1'"):
+        is_resumed(tmp_path, "plan.json", {**SETTINGS, "metric": "mcc"}, "delete it", later={"metric": "f1"})
+
+
 def test_other_settings_are_named_with_the_values_in_the_folder(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(SETTINGS))
     with pytest.raises(BadInput, match=r"other seed=0, arms; choose another --out, or delete it"):
