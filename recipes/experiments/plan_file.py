@@ -126,7 +126,7 @@ def _arms(path: Path, tables: Any) -> tuple[Arm, ...]:
             raise BadInput(f"{path}, {where}: an arm without a recipe is not trained, so it has no start and options")
         for option in options or {}:
             try:
-                require_option(recipe, option)
+                require_option(str(recipe), option)
             except ValueError as error:
                 raise BadInput(f"{path}, {where}.options: {error}") from error
         arms[name] = Arm(name, str(table.get("title", name)), recipe, start, options or {})

@@ -70,9 +70,7 @@ def test_another_seed_is_another_order() -> None:
 
 
 def test_fewer_rows_are_a_part_of_more_and_another_seed_draws_others() -> None:
-    examples = [
-        (Paper(openalex_id=f"W{i}", title="", abstract="", publication_year=2000, primary_field=""),) for i in range(40)
-    ]
+    examples = [(Paper(openalex_id=f"W{at}", title="T", publication_year=2000),) for at in range(40)]
     few, more = (drawn_rows(examples, rows, seed=1) for rows in (8, 20))
     assert more[:8] == few
     assert drawn_rows(examples, 8, seed=2) != few
