@@ -151,7 +151,8 @@ def study(
             "--plan",
             metavar="FILE",
             help="Several studies from a TOML file, such as docs/study-plan.toml, each in a folder of --out; of the "
-            "other options only --only, --split, --out and --engine go with it.",
+            "other options only --only, --seeds, --split, --out and --engine go with it. With --seeds those seeds of "
+            "the plan are only trained, so that several processes can share the work.",
         ),
     ] = None,
     only: Annotated[
@@ -175,7 +176,7 @@ def study(
     from ..kit.config import is_known_model
 
     def act_by_file(path: Path) -> None:
-        beside = {"plan_file", "only", "split", "out", "engine"}
+        beside = {"plan_file", "only", "seeds", "split", "out", "engine"}
         given = [f"--{name.replace('_', '-')}" for name in context.params if name not in beside and was_given(name)]
         if given or context.args:
             raise ValueError(f"{path} says that already: leave out {' '.join([*given, *context.args])}")
@@ -184,7 +185,10 @@ def study(
         if unknown := [name for name in names if name not in plans]:
             raise ValueError(f"--only {unknown[0]}: {path} has the studies {', '.join(plans)}")
         console = Console(highlight=False)
-        results = run_studies({name: plans[name] for name in names}, out, console, engine)
+        trained = _seeds(seeds) if was_given("seeds") else None
+        results = run_studies({name: plans[name] for name in names}, out, console, engine, trained)
+        if trained is not None:
+            return
         for name, result in results.items():
             console.print(f"\n[bold]{name}[/bold]")
             console.print(study_table(result))

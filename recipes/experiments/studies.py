@@ -1,6 +1,6 @@
 """`scisci-gym study --plan`: the studies of a plan file, one after the other, and one page about all of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -11,16 +11,21 @@ from ..reporting.experiment_page import Section, write_experiment_page
 from .plan import StudyPlan
 from .report import comparison_table, score_table
 from .result import StudyResult, verdict
-from .study import run_study
+from .study import run_study, train_seeds
 
 
 def run_studies(
-    plans: Mapping[str, StudyPlan], out: Path, console: Console, engine: str | None = None
+    plans: Mapping[str, StudyPlan],
+    out: Path,
+    console: Console,
+    engine: str | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> dict[str, StudyResult]:
     """Run studies in folders of their names below `out`, or continue them; `report.html` there is about all of them.
 
-    The page is written anew after each study. Raises `BadInput`, which names the study, before anything is started if
-    the dataset of one lacks its split or options do not fit, and otherwise what `run_study` raises.
+    With `seeds`, only these are trained, and there are no results; see `train_seeds`. The page is written anew after
+    each study. Raises `BadInput`, which names the study, before anything is started if the dataset of one lacks its
+    split or options do not fit, and otherwise what `run_study` raises.
     """
     for name, plan in plans.items():
         try:
@@ -32,6 +37,9 @@ def run_studies(
     results: dict[str, StudyResult] = {}
     for name, plan in plans.items():
         console.print(f"[bold]{name}[/bold]")
+        if seeds is not None:
+            train_seeds(plan, out / name, seeds, console, engine)
+            continue
         results[name] = run_study(plan, out / name, console, engine)
         write_studies_report(results, out)
     return results

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -18,9 +19,9 @@ from .result import StudyResult, study_result
 from .runner import Runner, is_resumed
 
 
-def train_arms(plan: StudyPlan, out: Path, runner: Runner) -> None:
+def train_arms(plan: StudyPlan, out: Path, runner: Runner, seeds: Sequence[int]) -> None:
     """Train what is not trained yet: seed by seed, and within a seed in the order of the arms."""
-    for seed in plan.seeds:
+    for seed in seeds:
         for arm in plan.trained:
             assert arm.recipe is not None
             runner.train(arm.recipe, plan.config(out, arm, seed), f"{arm.title}, seed {seed}")
@@ -35,12 +36,7 @@ def tell_what_is_left(plan: StudyPlan, out: Path, console: Console) -> None:
         console.print(f"[dim]to train: {runs}, {left.updates:,} updates; {left.time}[/dim]", soft_wrap=True)
 
 
-def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None = None) -> StudyResult:
-    """Run a study in `out`, or continue the one in it.
-
-    Raises `BadInput` if `out` holds a study with another plan, `ValueError` if an arm's options do not fit its recipe,
-    and `FileNotFoundError` if the dataset lacks the split; nothing has been started then.
-    """
+def _begin(plan: StudyPlan, out: Path, console: Console) -> None:
     load_papers(plan.dataset, plan.split)
     later = json.loads(json.dumps(plan.later()))
     resumed = is_resumed(out, "plan.json", plan.to_json(), "delete the folder", later=later)
@@ -50,8 +46,29 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
         out.mkdir(parents=True, exist_ok=True)
         write_json_atomically(out / "plan.json", plan.to_json())
     tell_what_is_left(plan, out, console)
+
+
+def train_seeds(plan: StudyPlan, out: Path, seeds: Sequence[int], console: Console, engine: str | None = None) -> None:
+    """Train the arms of some of a study's seeds, which several processes can share, and ask no question.
+
+    Raises what `run_study` raises, and `ValueError` if the plan does not have a seed.
+    """
+    if foreign := [seed for seed in seeds if seed not in plan.seeds]:
+        raise ValueError(f"the study has no seed {foreign[0]}; its seeds are {', '.join(map(str, plan.seeds))}")
+    _begin(plan, out, console)
     with Runner(console, engine) as runner:
-        train_arms(plan, out, runner)
+        train_arms(plan, out, runner, seeds)
+
+
+def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None = None) -> StudyResult:
+    """Run a study in `out`, or continue the one in it.
+
+    Raises `BadInput` if `out` holds a study with another plan, `ValueError` if an arm's options do not fit its recipe,
+    and `FileNotFoundError` if the dataset lacks the split; nothing has been started then.
+    """
+    _begin(plan, out, console)
+    with Runner(console, engine) as runner:
+        train_arms(plan, out, runner, plan.seeds)
         runner.open(out / "checkpoints", plan.model_name)
         assessments = asyncio.run(assess_arms(plan, out, console, with_probabilities=True, sampled=plan.sampled))
     with console.status("baselines"):
