@@ -11,7 +11,7 @@ from .disruption import DisruptionEnv
 from .impact import ImpactEnv
 from .kit.reasons import Reasons
 from .kit.two_turn import Challenge, TwoTurnEnv
-from .opponents.challengers import CHALLENGERS, Case, Challenger, argument_of
+from .opponents.challengers import CHALLENGERS, Case, Challenger, ReaderChallenger, UninformedChallenger, argument_of
 from .opponents.judge import JUDGES, ReasonsJudge
 from .opponents.reader import REASONS
 from .registry import register
@@ -75,6 +75,13 @@ class AdversarialEnv(TwoTurnEnv):
         # Absolute: the names travel to rollout workers, and the reader of a folder is fitted once a process.
         reader = f"reader:{os.path.abspath(dataset)}"
         return {"challenger": reader, "reasons": reader}
+
+    @classmethod
+    def pretraining_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        named = options.get("challenger")
+        if named is None or isinstance(CHALLENGERS.resolve(named), ReaderChallenger):
+            return {**options, "challenger": UninformedChallenger()}
+        return dict(options)
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:

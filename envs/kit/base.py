@@ -148,6 +148,12 @@ class SciSciEnv(MessageEnv):
         return {}
 
     @classmethod
+    def pretraining_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """From the options of an environment to those of the episodes that a tiny model is pre-trained on, which must
+        show nothing that follows from labels."""
+        return dict(options)
+
+    @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
         """Check, before a run begins, what can be checked of options without a paper; raises `ValueError`."""
         del options

@@ -4,6 +4,7 @@ A challenger is told which label to argue for and sees the paper as the agent sa
 it writes can tell no more about it than the paper does.
 """
 
+import hashlib
 import math
 import re
 from abc import ABC, abstractmethod
@@ -110,6 +111,9 @@ class ScriptedChallenger(Challenger):
         return best
 
 
+STRENGTHS = ("strong", "fair", "weak")
+
+
 def strength(odds: float) -> str:
     """What the reader calls its case for one answer over another: from twice as likely on, strong; from half on, fair.
 
@@ -118,7 +122,7 @@ def strength(odds: float) -> str:
     >>> strength(math.log(3)), strength(0.0), strength(-math.log(3))
     ('strong', 'fair', 'weak')
     """
-    return "strong" if odds >= math.log(2) else "fair" if odds >= -math.log(2) else "weak"
+    return STRENGTHS[0 if odds >= math.log(2) else 1 if odds >= -math.log(2) else 2]
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,26 @@ class ReaderChallenger(Challenger):
         odds = reader.log_odds(case.title, case.abstract, case.label, case.named)
         passages = _passages(f"{case.title}. {case.abstract}")
         belief = reader.probabilities(case.title, case.abstract, passages)[:, reader.labels.index(case.label)]
-        return f'I would say {case.label}, the evidence is {strength(odds)}: "{passages[int(belief.argmax())]}"'
+        return _argument(case.label, strength(odds), passages[int(belief.argmax())])
+
+
+@dataclass(frozen=True)
+class UninformedChallenger(Challenger):
+    """Writes what the reader could write, with strength and passage drawn by a digest of the paper and the labels.
+
+    For pre-training, which has to show the format of an argument and nothing that follows from labels, as the strength
+    of a reader's case does.
+    """
+
+    async def argue(self, case: Case) -> str:
+        text = f"{case.title}. {case.abstract}"
+        digest = hashlib.blake2b(f"{text}\n{case.label}\n{case.named}".encode(), digest_size=8).digest()
+        passages, draw = _passages(text), int.from_bytes(digest, "big")
+        return _argument(case.label, STRENGTHS[draw % len(STRENGTHS)], passages[draw // 3 % len(passages)])
+
+
+def _argument(label: str, strength: str, passage: str) -> str:
+    return f'I would say {label}, the evidence is {strength}: "{passage}"'
 
 
 def _passages(text: str) -> list[str]:

@@ -56,7 +56,7 @@ def init_tiny_model(
         Passed on to `init_model`.
     """
     env_class = spec(env_id)
-    asked = {**env_class.training_options(str(dataset)), **options}
+    asked = env_class.pretraining_options(options)
     last_year = load_card(dataset)["split"]["validation_to"]
     papers = unlabelled_papers(works, last_year, seed)
     rng = random.Random(seed + 1)

@@ -1,11 +1,14 @@
 """A tiny model for any environment: what it reads, and the options that suit it without being given."""
 
+import dataclasses
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
-from scisci_gym.datasets.store import load_papers
+from scisci_gym.datasets.paper import COLUMNS, Role
+from scisci_gym.datasets.store import load_papers, save_dataset, split_file
 from scisci_gym.envs.registry import spec, specs
 from scisci_gym.recipes.kit import tiny_model
 from scisci_gym.recipes.kit.config import tiny_notes
@@ -95,3 +98,29 @@ def test_the_outcomes_of_its_papers_are_made_up(dataset: Path) -> None:
     assert agree == pytest.approx(1 / 3, abs=0.05), "a label that the corpus knows would be the same twice"
     assert all(paper.publication_year <= 2005 for paper in one)
     assert spec("novelty-v0").examples(one)
+
+
+@pytest.mark.parametrize("challenger", [None, "reader:{}"])
+@pytest.mark.parametrize("env_class", specs(), ids=lambda env_class: env_class.env_id)
+def test_what_it_reads_does_not_depend_on_training_labels(
+    env_class: type, challenger: str | None, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader's argument, for one, would: how strong it says its case is follows from the labels it was fitted on."""
+    if challenger and "challenger" not in env_class.option_names():
+        pytest.skip("only games have a challenger")
+    documents: list[list[list[dict[str, str]]]] = []
+    monkeypatch.setattr(tiny_model, "init_model", lambda out, prompts, **_: documents.append(prompts))
+    shutil.copytree(dataset, tmp_path / "data")
+    papers = load_papers(dataset, "train")
+    names = [name for name, column in COLUMNS.items() if column.role is Role.OUTCOME]
+    outcomes = [{name: getattr(paper, name) for name in names} for paper in papers]
+    for turned in (outcomes, outcomes[1:] + outcomes[:1]):
+        relabelled = [dataclasses.replace(paper, **outcome) for paper, outcome in zip(papers, turned, strict=True)]
+        save_dataset(tmp_path / "relabelled", {"train": relabelled, "validation": [], "test": []})
+        shutil.copy(split_file(tmp_path / "relabelled", "train"), split_file(tmp_path / "data", "train"))
+        options = {"prompt": "short"} | ({"challenger": challenger.format(tmp_path / "data")} if challenger else {})
+        works = tiny_model.works_of(tmp_path / "data").slice(0, 300)
+        tiny_model.init_tiny_model(
+            tmp_path / "model", works, tmp_path / "data", options=options, seed=1, env_id=env_class.env_id
+        )
+    assert documents[0] == documents[1]
