@@ -46,29 +46,34 @@ def plan_passes(sequences: Sequence[PassSequence], limit: int, *, share: bool) -
             with_prefix = replace(sequence, prefix=first if sharing else 0)
             groups.setdefault(with_prefix.head, []).append(with_prefix)
     alone = groups.pop(b"", [])
-    shared: list[PassSequence] = []
+    shared: list[list[PassSequence]] = []
     for members in sorted(groups.values(), key=lambda g: (g[0].prefix, len(g[0].tokens))):
         if len(members) == 1:
             alone.append(replace(members[0], prefix=0))
         else:
-            shared += members
-    yield from _cut(sorted(alone, key=lambda s: len(s.tokens)), limit)
+            shared.append(members)
+    yield from _cut(([s] for s in sorted(alone, key=lambda s: len(s.tokens))), limit)
     yield from _cut(shared, limit)
 
 
-def _cut(sequences: list[PassSequence], limit: int) -> Iterator[list[PassSequence]]:
+def _cut(groups: Iterable[list[PassSequence]], limit: int) -> Iterator[list[PassSequence]]:
+    """Put whole groups, each with one prefix, into passes: the prefix of a group in two passes would be read twice.
+    Only a group that is too large for a pass is divided.
+    """
     batch: list[PassSequence] = []
-    heads: set[bytes] = set()
-    widest = longest = 0
-    for s in sequences:
-        heads.add(s.head)
-        widest, longest = max(widest, s.prefix), max(longest, len(s.tokens) - s.prefix)
-        tokens = len(heads) * widest + (len(batch) + 1) * longest
-        if batch and tokens > limit:
-            yield batch
-            batch, heads = [], {s.head}
-            widest, longest = s.prefix, len(s.tokens) - s.prefix
-        batch.append(s)
+    prefixes = widest = longest = 0
+    for group in groups:
+        prefix = group[0].prefix
+        length = max(len(s.tokens) for s in group) - prefix
+        size = max(1, (limit - prefix) // length)
+        for members in (group[start : start + size] for start in range(0, len(group), size)):
+            rows = len(batch) + len(members)
+            if batch and (prefixes + 1) * max(widest, prefix) + rows * max(longest, length) > limit:
+                yield batch
+                batch = []
+                prefixes = widest = longest = 0
+            batch += members
+            prefixes, widest, longest = prefixes + 1, max(widest, prefix), max(longest, length)
     if batch:
         yield batch
 
