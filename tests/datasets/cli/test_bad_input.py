@@ -39,6 +39,12 @@ def test_a_file_instead_of_a_folder(command, tmp_path):
     stops(command("build", "snapshot", tmp_path / "file", "--out", tmp_path / "out"), "is a file")
 
 
+def test_a_memory_for_scores_that_are_not_computed(command, tmp_path):
+    asked = ("build", "sciscinet", tmp_path, "--out", tmp_path / "out", "--memory")
+    stops(command(*asked, "8GB"), "--memory", "published")
+    stops(command(*asked, "8XB"), "give e.g. 8GB")
+
+
 def test_an_empty_folder(command, tmp_path):
     (tmp_path / "in").mkdir()
     stops(command("build", "snapshot", tmp_path / "in", "--out", tmp_path / "out"), "no works in")

@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +28,10 @@ pytestmark = pytest.mark.slow
 def cluster():
     # A test of another file may have left its own cluster.
     ray.shutdown()
-    node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 << 20}
-    nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    nodes.add_node(**node)
+    # A node gives up when its agent has not started in 30 seconds, which a busy machine may take.
+    os.environ.setdefault("RAY_agent_register_timeout_ms", "600000")
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    nodes.add_node(num_cpus=1)
     ray.init(nodes.address, log_to_driver=False)
     yield
     ray.shutdown()

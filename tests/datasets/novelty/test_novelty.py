@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -24,10 +23,9 @@ from scisci_gym.datasets.labels.schemes import (
     uzzi_labels,
 )
 from scisci_gym.datasets.novelty import Atypicality, atypicality
-from scisci_gym.datasets.novelty.atypicality import DEFAULT_SAMPLES, HALVES, atypicality_of_year
+from scisci_gym.datasets.novelty.atypicality import DEFAULT_SAMPLES, HALVES
 from scisci_gym.datasets.novelty.null_models import expected_counts, null_networks, null_sums
 from scisci_gym.datasets.novelty.venue_pairs import venue_pairs, year_slots
-from scisci_gym.datasets.novelty.year_plan import COUNTED_PAIR, least_bytes
 from scisci_gym.datasets.openalex.snapshot import read_works
 from scisci_gym.datasets.openalex.works_table import WorksTable
 from scisci_gym.datasets.synthetic.corpus import SyntheticCorpus, write_synthetic_works
@@ -118,58 +116,6 @@ def test_closed_form_mean_is_the_mean_over_all_shuffles(small):
     _, slots, pairs = small
     mean, _ = moments(slots, pairs, all_shuffles(slots))
     np.testing.assert_allclose(expected_counts(slots, pairs), mean, rtol=1e-12)
-
-
-@st.composite
-def years_of_references(draw):
-    """Papers of one year that cite others of three years, of a few venues or of none."""
-    cited = draw(st.lists(st.sampled_from([1997, 1998, 1999]), min_size=1, max_size=12))
-    lists = draw(st.lists(st.lists(st.integers(0, len(cited) - 1), max_size=8, unique=True), min_size=1, max_size=8))
-    venues = draw(st.lists(st.integers(-1, 4), min_size=len(cited), max_size=len(cited)))
-    return one_year_graph(lists, cited), np.array(venues + [-1] * len(lists))
-
-
-@given(years_of_references(), st.sampled_from(["shuffle", "switch"]), st.integers(0, 12) | st.just(10**9))
-def test_pairs_that_are_counted_in_parts_have_the_same_scores(year, null, pairs_at_a_time):
-    """The null networks of a year are the same for every part of its pairs."""
-    graph, venues = year
-    slots = slots_of(graph, venues)
-    memory = least_bytes(slots, venue_pairs(slots)) + 272 * pairs_at_a_time
-    papers = np.flatnonzero(graph.years == YEAR).astype(np.int32)
-    request = (graph, venues, YEAR, papers, null, 20, 3)
-    for ours, whole in zip(atypicality_of_year(*request, memory), atypicality_of_year(*request), strict=True):
-        assert ours.tobytes() == whole.tobytes()
-
-
-@pytest.mark.parametrize("null", ["shuffle", "switch"])
-def test_a_year_takes_no_more_than_the_memory(null):
-    rng = np.random.default_rng(0)
-    lists = [rng.choice(3000, 30, replace=False).tolist() for _ in range(1000)]
-    graph = one_year_graph(lists, [1990 + r % 10 for r in range(3000)])
-    venues = np.append(rng.integers(0, 1000, 3000), [-1] * 1000)
-    slots = slots_of(graph, venues)
-    pairs = venue_pairs(slots)
-    assert pairs.columns.size > 200_000
-    one_part = least_bytes(slots, pairs) + COUNTED_PAIR * pairs.columns.size + 15 * 8 * pairs.columns.size
-    results = {}
-    for memory in (one_part, least_bytes(slots, pairs) + 50 * pairs.columns.size):
-        tracemalloc.start()
-        results[memory] = atypicality(graph, venues, null=null, samples=2, threads=1, memory=memory)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        of_results = 144 * graph.n_papers
-        assert 0.5 * memory < peak - of_results <= memory
-    parts, whole = results.values()
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(parts, whole, strict=True))
-    assert parts.halves.tobytes() == whole.halves.tobytes()
-
-
-def test_too_little_memory_for_a_year_is_named():
-    graph = one_year_graph(LISTS, CITED_YEARS)
-    venues = VENUES + [-1] * len(LISTS)
-    message = "a memory of 500 bytes for each thread is too little for the 8 references and 4 venue pairs of 2000: give"
-    with pytest.raises(ValueError, match=message):
-        atypicality(graph, venues, threads=2, memory=1000)
 
 
 @pytest.mark.parametrize(("null", "networks"), [("shuffle", all_shuffles), ("switch", all_switches)])
