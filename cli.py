@@ -105,7 +105,7 @@ RECIPE_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 COMMANDS = {
     "build": LazyCommand("datasets.cli.build:app", "Build a labelled dataset, split by time, from works.", DATA),
-    "data": LazyCommand("datasets.cli.data:app", "Check a built dataset.", DATA),
+    "data": LazyCommand("datasets.cli.data:app", "Check or update a built dataset.", DATA),
     "labels": LazyCommand(
         "datasets.cli.labels:labels",
         "Compute every label of a citation graph: of a saved one, or of a table of citations and one of papers.",

@@ -8,6 +8,7 @@ that the dataset needs, the build names it and stops.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
@@ -16,13 +17,15 @@ from pathlib import Path
 from .atomic_files import claimed, is_unfinished, remove_unfinished, write_text_atomically
 from .errors import BadInput
 
-PLACES = ("README.md", "card.json", "published.parquet", "data", "graph", "source")
+PLACES = ("README.md", "card.json", "published.parquet", "label_changes.csv", "data", "graph", "source")
 """Names in a dataset's folder that belong to the dataset. (Files in ``works`` and ``pages`` carry their own marks.)"""
 NAMES = (
-    *PLACES[:3], "data/*-00000-of-00001.parquet", "graph/graph.json", "graph/graph.lock", "graph/*.npy",
+    *PLACES[:4], "data/*-00000-of-00001.parquet", "graph/graph.json", "graph/graph.lock", "graph/*.npy",
     "graph/papers.parquet", "source/works/manifest", "source/works/updated_date=*/part_0000.gz",
 )  # fmt: skip
 UNFINISHED, LOCK = ".scisci-gym-unfinished", ".scisci-gym-lock"
+NEXT = ".scisci-gym-update"
+"""Folder in a dataset's folder in which `data update` builds the dataset that is to replace it."""
 
 
 @contextmanager
@@ -101,8 +104,9 @@ def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
     From here to `finish` the folder is no dataset, and `UNFINISHED` tells the next build that what it finds is ours.
     """
     owned = owned_files(out)
-    write_text_atomically(out / UNFINISHED, "A build is at work here, or was cut off: this is not a dataset.\n")
-    (out / "card.json").unlink(missing_ok=True)
+    # First of all: no later update may finish what was meant for the dataset that goes now.
+    shutil.rmtree(out / NEXT, ignore_errors=True)
+    mark_unfinished(out)
     for path in owned:
         if path.relative_to(out).parts[0] not in keep:
             path.unlink(missing_ok=True)
@@ -114,6 +118,12 @@ def start_over(out: Path, keep: tuple[str, ...] = ()) -> None:
                 remove_unfinished(folder)
                 with suppress(OSError):
                     folder.rmdir()
+
+
+def mark_unfinished(out: Path) -> None:
+    """Say that a folder is no dataset until `finish`, and remove the card of the one that was there."""
+    write_text_atomically(out / UNFINISHED, "A build is at work here, or was cut off: this is not a dataset.\n")
+    (out / "card.json").unlink(missing_ok=True)
 
 
 def dataset_files(out: Path) -> list[str]:

@@ -17,9 +17,11 @@ from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .labels.graph_labels import PAPERS
 from .near_duplicates import later_copies
+from .openalex.shards import written_works
 from .paper import DISRUPTION_ORDER, Paper, disruption_label, is_hit, side_of
 from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
 from .store import Tally, load_card, read_rows, split_file
+from .title_changes import scrambled_titles
 from .verify_labels import (
     Check,
     Row,
@@ -35,7 +37,7 @@ CARD = {"content_hash": str, "splits": dict, "split": dict, "labels": dict, "not
 """What the checks need of a card, whatever its source."""
 
 
-def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
+def verify(folder: Path, *, sample: int = 200, seed: int = 0, previous: Path | None = None) -> list[Check]:
     """Check a dataset folder against its own card and graph.
 
     Parameters
@@ -44,21 +46,24 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
         Papers whose counts are computed again with sets; all, if there are fewer.
     seed : int
         Which papers those are.
+    previous : Path, optional
+        An earlier build. Its titles are compared with those of this one; see `scrambled_titles`.
 
     Raises
     ------
     FileNotFoundError
         If the folder is not a dataset.
     BadInput
-        If its card is damaged.
+        If its card is damaged, or works were to be compared with those of `previous` and are not there.
     """
     card = load_card(folder, CARD)
+    titles = [] if previous is None else [_titles(folder, previous, seed)]
     try:
         rows_of = {name: list(read_rows(folder, name)) for name in SPLITS}
     except (OSError, BadInput) as error:
         return [Check("files", "the parquet files of the splits", [str(error)])]
     rows = [row for split in rows_of.values() for row in split]
-    checks = [*_hash_and_counts(card, rows_of), _labels_follow(card, rows), _split_rules(card, rows_of)]
+    checks = [*titles, *_hash_and_counts(card, rows_of), _labels_follow(card, rows), _split_rules(card, rows_of)]
     if "cutoff" in card:
         checks.append(_cutoff_views(card, folder, rows_of["test"]))
     checks.append(_hit_share(card, rows_of))
@@ -79,6 +84,14 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0) -> list[Check]:
     except (OSError, ValueError, KeyError, IndexError) as error:
         checks.append(Check("graph", "the stored citation graph", [f"cannot be read: {error}"]))
     return checks
+
+
+def _titles(folder: Path, previous: Path, seed: int) -> Check:
+    """Works have the titles that they had in an earlier build, apart from corrections."""
+    load_card(previous)
+    (before, _), (after, names) = (written_works(build / "works") for build in (previous, folder))
+    drawn, wrong = scrambled_titles(before, after, names, seed=seed)
+    return Check("titles as in the previous build", f"{drawn:,} works of both", wrong)
 
 
 def _hash_and_counts(card: Row, rows_of: dict[str, list[Row]]) -> list[Check]:

@@ -14,8 +14,8 @@ from rich.console import Console
 from ..build import BuildOptions, build_dataset
 from ..dataset_folder import dataset_folder, start_over
 from ..errors import BadInput, stop_on_bad_input
-from ..openalex.shards import convert
-from ..openalex.snapshot import current_works, parts_of, read_works
+from ..openalex.shards import snapshot_works
+from ..openalex.snapshot import read_works
 from ..openalex.works_table import WorksTable
 from ..own_corpus import read_corpus
 from ..sciscinet.build import build_sciscinet
@@ -52,22 +52,10 @@ def snapshot(
 ) -> dict[str, Any]:
     """Real works in OpenAlex snapshot layout. A part that was read by an earlier run is not read again."""
     with dataset_folder(out, [folder]):
-        dropped: Counter[str] = Counter()
-        parts = parts_of(folder, skip_bad=skip_bad, dropped=dropped)
-        shards = convert(parts, out / "works", workers=workers, skip_bad=skip_bad, progress=not quiet, ray_address=ray)
-        for shard in shards:
-            dropped.update(shard.dropped)
-        works = current_works(WorksTable.of_shards([shard.path for shard in shards]), folder, dropped)
-        promised = sum(part.records or 0 for part in parts)
-        source = {
-            "kind": "snapshot",
-            "parts": len(parts),
-            "records_in_manifest": promised or None,
-            "retired_ids": 0 if works.retired is None else int(works.retired.ids.size),
-            "sentence": f"Source: an OpenAlex works snapshot of {len(parts):,} parts"
-            + (f", {promised:,} records by its manifest." if promised else ", without a manifest."),
-        }
-        return _build(works, +dropped, out, dataclasses.replace(options, extra={"source": source}), quiet)
+        works, dropped, source = snapshot_works(
+            folder, out / "works", workers=workers, skip_bad=skip_bad, progress=not quiet, ray_address=ray
+        )
+        return _build(works, dropped, out, dataclasses.replace(options, extra={"source": source}), quiet)
 
 
 app.command()(openalex)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -87,6 +87,17 @@ def build_options(
         seed=seed,
         memory=None if memory is None else byte_size(memory),
     )
+
+
+def recorded_options(command: Any, words: Sequence[str]) -> tuple[dict[str, Any], BuildOptions]:
+    """Parse the words that followed the name of a build command, as its card recorded them.
+
+    Returns the values of the command's own parameters, and the options that all builds share. Words that it does not
+    know end the program, as on the command line.
+    """
+    values = command.make_context(command.name, list(words)).params
+    options = build_options(**{name: values.pop(name) for name in _parameters(build_options)})
+    return values, options
 
 
 def ending(

@@ -3,9 +3,11 @@ written again only for parts that have changed."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
@@ -21,12 +23,13 @@ from ..errors import BadInput
 from ..progress import reading_bar
 from ..ray_executor import RayExecutor
 from .record import WORKS_SCHEMA
-from .snapshot import Part, read_part
+from .snapshot import Part, current_works, parts_of, read_part
 from .works_table import WorksTable
 
 WRITTEN_FROM = "scisci_gym.written_from"
 """Key of the parquet metadata that marks a shard of a works table: JSON of what it was made from."""
 FORMAT = 2
+TAIL_BYTES = 1 << 16
 GROUP_BYTES = 32 << 20
 # Below this a pool of processes costs more than it saves: each takes about two seconds to start.
 WORTH_A_POOL = 256 << 20
@@ -81,7 +84,7 @@ def convert(
         See `snapshot.read_part`. Shards that were finished stay.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    shards = [folder / f"part-{index:05d}.parquet" for index in range(len(parts))]
+    shards = shard_paths(folder, len(parts))
     _prepare(folder)
     for stale in set(folder.glob("part-*.parquet")) - set(shards):
         stale.unlink()
@@ -99,6 +102,77 @@ def convert(
             for part, rows in _spread(jobs, _executor(workers, ray_address)):
                 advance(part.size, rows)
     return [_load(shard) for shard in shards]
+
+
+def shard_paths(folder: Path, parts: int) -> list[Path]:
+    """Where the shards of a number of parts lie, in order."""
+    return [folder / f"part-{index:05d}.parquet" for index in range(parts)]
+
+
+def take_over(parts: Sequence[Part], earlier: Path, folder: Path, *, skip_bad: bool = False) -> int:
+    """Give `folder` the shards that `earlier` has of `parts`, so that `convert` does not read these parts again.
+
+    Both folders are of `convert`, each for the parts of one snapshot. A part has not changed if name, size, records in
+    the manifest and last bytes are the same: these are the checksum of a gzip file and the index of a parquet file.
+    Shards are linked, and copied where the file system has no links. Returns the number of parts that have not changed.
+    """
+    _prepare(folder)
+    written = {(written_from(shard) or {}).get("part"): shard for shard in sorted(earlier.glob("part-*.parquet"))}
+    taken = 0
+    for part, shard in zip(parts, shard_paths(folder, len(parts)), strict=True):
+        if part.name not in written or not _is_done(part, written[part.name], skip_bad):
+            continue
+        taken += 1
+        if not _is_done(part, shard, skip_bad):
+            with aside(shard) as unfinished:
+                try:
+                    os.link(written[part.name], unfinished)
+                except OSError:
+                    shutil.copyfile(written[part.name], unfinished)
+    return taken
+
+
+def snapshot_works(
+    snapshot: Path,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    skip_bad: bool = False,
+    progress: bool = True,
+    ray_address: str | None = None,
+) -> tuple[WorksTable, Counter[str], dict[str, Any]]:
+    """The works of a snapshot, by way of shards in `folder`; see `convert`.
+
+    Returns the works, how many records are not among them, by reason, and what the card says about the source.
+    """
+    dropped: Counter[str] = Counter()
+    parts = parts_of(snapshot, skip_bad=skip_bad, dropped=dropped)
+    shards = convert(parts, folder, workers=workers, skip_bad=skip_bad, progress=progress, ray_address=ray_address)
+    for shard in shards:
+        dropped.update(shard.dropped)
+    works = current_works(WorksTable.of_shards([shard.path for shard in shards]), snapshot, dropped)
+    promised = sum(part.records or 0 for part in parts)
+    source = {
+        "kind": "snapshot",
+        "parts": len(parts),
+        "records_in_manifest": promised or None,
+        "retired_ids": 0 if works.retired is None else int(works.retired.ids.size),
+        "sentence": f"Source: an OpenAlex works snapshot of {len(parts):,} parts"
+        + (f", {promised:,} records by its manifest." if promised else ", without a manifest."),
+    }
+    return works, +dropped, source
+
+
+def written_works(folder: Path) -> tuple[WorksTable, list[str]]:
+    """The works in the shards of a folder, the last record of each, and the names of the parts that they are from.
+
+    Raises `BadInput` if there is no shard.
+    """
+    shards = sorted(folder.glob("part-*.parquet"))
+    if not shards:
+        raise BadInput(f"{folder} holds no works; only `build snapshot` and `build openalex` keep them")
+    names = [(written_from(shard) or {}).get("part", shard.name) for shard in shards]
+    return WorksTable.of_shards(shards).without_repeats(Counter()), names
 
 
 def write_shard(
@@ -137,13 +211,23 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _fingerprint(part: Part, skip_bad: bool) -> dict[str, Any]:
     """What a shard was made from: another file under the same name is noticed."""
+    with part.path.open("rb") as file:
+        file.seek(max(0, part.size - TAIL_BYTES))
+        tail = hashlib.sha256(file.read()).hexdigest()
     fingerprint = {"format": FORMAT, "part": part.name, "bytes": part.size, "modified_ns": part.path.stat().st_mtime_ns}
-    return {**fingerprint, "records_in_manifest": part.records, "skip_bad": skip_bad}
+    return {**fingerprint, "tail": tail, "records_in_manifest": part.records, "skip_bad": skip_bad}
 
 
 def _is_done(part: Part, shard: Path, skip_bad: bool) -> bool:
-    made_from = written_from(shard) or {}
-    return all(made_from.get(key) == value for key, value in _fingerprint(part, skip_bad).items())
+    made_from = written_from(shard)
+    if made_from is None:
+        return False
+    differing = {key for key, value in _fingerprint(part, skip_bad).items() if made_from.get(key) != value}
+    # The next snapshot is downloaded anew: where a manifest vouches for its parts, their dates do not count.
+    is_summed = part.records is not None and part.path.suffix in (".gz", ".parquet")
+    tolerated = {"modified_ns"} if is_summed else set()
+    # What was read to its end without --skip-bad is the same with it.
+    return differing <= (tolerated if made_from.get("skip_bad") else tolerated | {"skip_bad"})
 
 
 def _load(shard: Path) -> Shard:

@@ -67,7 +67,7 @@ class WorksTable:
         dropped["repeated_id"] += repeated.size
         keep = np.ones(self.num_rows, bool)
         keep[repeated] = False
-        return self._where(keep)
+        return self.where(keep)
 
     def without_retired(self, retired: RetiredIds, dropped: Counter[str]) -> WorksTable:
         """Leave out works that were merged away or deleted, and follow merges in everybody's references."""
@@ -75,13 +75,14 @@ class WorksTable:
         deleted = gone & (retired.current(self.work_id) < 0)
         dropped["deleted_id"] += int(deleted.sum())
         dropped["merged_id"] += int((gone & ~deleted).sum())
-        return replace(self._where(~gone), retired=retired if retired.ids.size else None)
+        return replace(self.where(~gone), retired=retired if retired.ids.size else None)
 
-    def _where(self, keep: np.ndarray) -> WorksTable:
+    def where(self, keep: np.ndarray) -> WorksTable:
+        """The works where `keep`, bool (N,), is true."""
         if keep.all():
             return self
         kept = []
-        for rows, mine in zip(self.kept, np.split(keep, np.cumsum(self._lengths())[:-1]), strict=True):
+        for rows, mine in zip(self.kept, np.split(keep, np.cumsum(self.lengths())[:-1]), strict=True):
             kept.append(rows if mine.all() else np.flatnonzero(mine) if rows is None else rows[mine])
         names = None if self.names is None else self.names[keep]
         return replace(self, kept=tuple(kept), work_id=self.work_id[keep], year=self.year[keep], names=names)
@@ -92,7 +93,8 @@ class WorksTable:
             return self.names[positions].tolist()
         return [f"W{number}" for number in self.work_id[positions].tolist()]
 
-    def _lengths(self) -> list[int]:
+    def lengths(self) -> list[int]:
+        """Number of works of each piece, in order."""
         pieces = zip(self.pieces, self.kept, strict=True)
         return [_length(piece) if rows is None else rows.size for piece, rows in pieces]
 
@@ -141,7 +143,7 @@ class WorksTable:
         order = np.argsort(positions, kind="stable")
         columns = columns or WORKS_SCHEMA.names
         tables = []
-        for index, local in _by_piece(positions[order], self._lengths()):
+        for index, local in _by_piece(positions[order], self.lengths()):
             rows = self.kept[index]
             tables.append(_take(self.pieces[index], local if rows is None else rows[local], columns))
         if not tables:
