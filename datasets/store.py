@@ -7,6 +7,7 @@
     OUT/data/train-00000-of-00001.parquet, validation-..., test-...
     OUT/graph/                          the `CitationGraph` that the labels came from, and `papers.parquet` beside it
     OUT/works/                          the works themselves, as parquet shards (snapshot and API)
+    OUT/label_changes.csv               papers with another label than before the last `data update`
 """
 
 from __future__ import annotations
