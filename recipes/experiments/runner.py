@@ -18,6 +18,7 @@ from ...datasets.dataset_folder import refuse_foreign
 from ...datasets.errors import BadInput, read_json
 from ...datasets.store import load_card
 from .. import distill, dpo, rl, sft
+from ..kit.compat import ignore_deprecated_calls
 from ..kit.config import RecipeConfig
 from ..kit.engines import LOCAL_DEFAULTS, engine_kind, open_engine
 from ..kit.recipe import Recipe
@@ -168,6 +169,7 @@ class Runner(ExitStack):
         super().__init__()
         self.console, self.engine, self.announce = console, engine, announce
         self._settings: tuple[Any, ...] | None = None
+        ignore_deprecated_calls()
 
     def open(self, checkpoints: Path, model: str) -> None:
         """Make an engine that samples from `model` and its adapters the one in use. Any engine samples from adapters
