@@ -116,7 +116,7 @@ def write_part(folder: Path, works: list[Any], name: str = "updated_date=2026-01
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def snapshot_of() -> Callable[..., Path]:
     """`write_part`."""
     return write_part

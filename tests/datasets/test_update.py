@@ -70,8 +70,7 @@ class Quarters:
 
 
 @pytest.fixture(scope="module")
-def quarters(tmp_path_factory, small_works):
-    from conftest import write_part
+def quarters(tmp_path_factory, small_works, snapshot_of):
     from typer.testing import CliRunner
 
     from scisci_gym.datasets.cli.build import app
@@ -79,7 +78,7 @@ def quarters(tmp_path_factory, small_works):
     def command(_: str, *arguments: Any) -> Any:
         return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
-    return Quarters(tmp_path_factory.mktemp("quarters"), small_works, write_part, command)
+    return Quarters(tmp_path_factory.mktemp("quarters"), small_works, snapshot_of, command)
 
 
 def tree(folder: Path, *places: str) -> dict[str, bytes]:

@@ -58,7 +58,7 @@ def test_seeds_of_a_study_differ_and_repeat(looking: None, dataset: Path, model:
     arms = (Arm("sft", "one", "sft", None, OPTIONS), Arm("again", "the same", "sft", None, OPTIONS))
     plan = StudyPlan(str(dataset), str(model), arms, env_options="prompt=short", seeds=SEEDS, validation_examples=0)
     with Runner(Console(quiet=True), "local") as runner:
-        train_arms(plan, tmp_path, runner)
+        train_arms(plan, tmp_path, runner, plan.seeds)
     one, again = (plan.folder(tmp_path, arm, SEEDS[0]) for arm in arms)
     check(one, again, plan.folder(tmp_path, arms[0], SEEDS[1]), tmp_path / "checkpoints")
 

@@ -73,6 +73,8 @@ def test_a_year_takes_no_more_than_the_memory(null):
 def test_too_little_memory_for_a_year_is_named():
     graph = one_year_graph([[0, 1], [1, 2]], [1998, 1999, 1999])
     venues = [0, 1, 2, -1, -1]
-    message = "a memory of 500 bytes for each thread is too little for the 4 references and 2 venue pairs of 2000: give"
+    message = (
+        "a memory of 66,500 bytes for each thread is too little for the 4 references and 2 venue pairs of 2000: give"
+    )
     with pytest.raises(ValueError, match=message):
-        atypicality(graph, venues, threads=2, memory=1000)
+        atypicality(graph, venues, threads=2, memory=133_000)
