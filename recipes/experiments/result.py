@@ -197,7 +197,7 @@ def primary_answer(result: StudyResult) -> list[str]:
         f"({each.difference.signed} {name})"
         for each in found
     ]
-    return [f"{'Yes' if all(each.difference.sign > 0 for each in found) else 'No'}: {' and '.join(parts)}."]
+    return [f"{'Yes' if all(each.difference.sign > 0 for each in found) else 'Not shown'}: {' and '.join(parts)}."]
 
 
 def _title(result: StudyResult, name: str) -> str:
