@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -76,8 +77,13 @@ def train(
         stop_on_bad_input(act)
     except (KeyboardInterrupt, BrokenPipeError) as stop:
         # Ctrl-C also ends the program that reads the output, such as tee: nobody is left to be told.
-        with suppress(BrokenPipeError):
+        try:
             typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is still buffered would fail once more at exit, with another status.
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         raise typer.Exit(130) from stop
 
 

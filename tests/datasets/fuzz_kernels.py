@@ -26,7 +26,8 @@ from scisci_gym.datasets.novelty import atypicality
 from scisci_gym.datasets.novelty.commonness import commonness
 from scisci_gym.datasets.novelty.first_pairs import first_pairs
 from scisci_gym.datasets.openalex import record
-from scisci_gym.datasets.openalex.inverted_index import abstract_texts, reference_lists
+from scisci_gym.datasets.openalex.decode import known_abstracts
+from scisci_gym.datasets.openalex.inverted_index import reference_lists
 from scisci_gym.datasets.openalex.record import abstract_from_inverted_index, reference_numbers, short_id
 from scisci_gym.datasets.openalex.string_columns import id_numbers, plain_dois, plain_texts
 
@@ -81,7 +82,7 @@ def abstracts(examples: int) -> None:
         assert id_numbers(column).tolist() == [short_id(value) or -(short_id(value) is None) for value in strings]
         assert plain_texts(column).to_pylist() == [record.text(value) for value in strings]
         assert plain_dois(column).to_pylist() == [record.normalised_doi(value) for value in strings]
-        texts = abstract_texts(abstracts).to_pylist()
+        texts = known_abstracts(abstracts).to_pylist()
         assert len(texts) == 5
         for raw, text in zip(abstracts, texts, strict=True):
             value = read(raw)
