@@ -19,6 +19,7 @@ from scisci_gym import specs
 from scisci_gym.datasets import store
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.integrations.cookbook_benchmarks import SciSciBenchmark
+from scisci_gym.envs.kit import forecasting
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.kit.single_turn import SingleTurnEnv
 from scisci_gym.evaluation import inspect_tasks
@@ -72,7 +73,10 @@ def test_gold_answers_are_right_in_every_task(env_class, data, tmp_path) -> None
 
 def test_a_task_reads_the_training_papers_once(data, monkeypatch) -> None:
     loaded, load_papers = [], store.load_papers
-    monkeypatch.setattr(store, "load_papers", lambda folder, split: loaded.append(split) or load_papers(folder, split))
+    for module in (store, forecasting):
+        monkeypatch.setattr(
+            module, "load_papers", lambda folder, split: loaded.append(split) or load_papers(folder, split)
+        )
     inspect_tasks.TASKS["hit_paper_forecast_v1"](dataset=data)
     assert sorted(loaded) == ["test", "train"]
 
