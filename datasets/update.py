@@ -21,7 +21,7 @@ from .dataset_folder import NEXT, UNFINISHED, dataset_folder, finish, mark_unfin
 from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .label_changes import label_changes
-from .openalex.shards import shard_paths, snapshot_works, take_over, written_from, written_works
+from .openalex.shards import part_names, shard_paths, snapshot_works, take_over, written_from, written_works
 from .openalex.snapshot import parts_of
 from .openalex.work_changes import work_changes
 from .store import load_card
@@ -82,7 +82,7 @@ def update_dataset(
     """
     with dataset_folder(out, [snapshot]):
         card = updatable_card(out)
-        before, _ = written_works(out / "works")
+        before = written_works(out / "works")
         before = before.where(np.isin(before.work_id, np.asarray(CitationGraph.load(out / "graph").node_ids)))
         if before.num_rows != card["works_in_graph"]:
             raise BadInput(f"{out / 'works'} does not hold the works of the dataset; build it again instead")
@@ -92,7 +92,7 @@ def update_dataset(
                 parts_of(snapshot, skip_bad=reading.skip_bad), out / "works", new / "works", skip_bad=reading.skip_bad
             )
             works, dropped, source = snapshot_works(snapshot, new / "works", **asdict(reading))
-            compared, wrong = scrambled_titles(before, works, written_works(new / "works")[1], seed=seed)
+            compared, wrong = scrambled_titles(before, works, part_names(new / "works"), seed=seed)
             if wrong and not any_titles:
                 more = f"; and {len(wrong) - SHOWN:,} more parts" if len(wrong) > SHOWN else ""
                 raise BadInput(

@@ -17,7 +17,7 @@ from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .labels.graph_labels import PAPERS
 from .near_duplicates import later_copies
-from .openalex.shards import written_works
+from .openalex.shards import part_names, written_works
 from .paper import DISRUPTION_ORDER, Paper, disruption_label, is_hit, side_of
 from .splits import CUTOFF_VIEWS, SPLITS, SplitYears, is_post_cutoff
 from .store import Tally, load_card, read_rows, split_file
@@ -89,8 +89,8 @@ def verify(folder: Path, *, sample: int = 200, seed: int = 0, previous: Path | N
 def _titles(folder: Path, previous: Path, seed: int) -> Check:
     """Works have the titles that they had in an earlier build, apart from corrections."""
     load_card(previous)
-    (before, _), (after, names) = (written_works(build / "works") for build in (previous, folder))
-    drawn, wrong = scrambled_titles(before, after, names, seed=seed)
+    before, after = (written_works(build / "works") for build in (previous, folder))
+    drawn, wrong = scrambled_titles(before, after, part_names(folder / "works"), seed=seed)
     return Check("titles as in the previous build", f"{drawn:,} works of both", wrong)
 
 

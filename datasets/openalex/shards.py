@@ -117,7 +117,7 @@ def take_over(parts: Sequence[Part], earlier: Path, folder: Path, *, skip_bad: b
     Shards are linked, and copied where the file system has no links. Returns the number of parts that have not changed.
     """
     _prepare(folder)
-    written = {(written_from(shard) or {}).get("part"): shard for shard in sorted(earlier.glob("part-*.parquet"))}
+    written = {(written_from(shard) or {}).get("part"): shard for shard in _shards(earlier)}
     taken = 0
     for part, shard in zip(parts, shard_paths(folder, len(parts)), strict=True):
         if part.name not in written or not _is_done(part, written[part.name], skip_bad):
@@ -163,16 +163,21 @@ def snapshot_works(
     return works, +dropped, source
 
 
-def written_works(folder: Path) -> tuple[WorksTable, list[str]]:
-    """The works in the shards of a folder, the last record of each, and the names of the parts that they are from.
-
-    Raises `BadInput` if there is no shard.
-    """
-    shards = sorted(folder.glob("part-*.parquet"))
+def written_works(folder: Path) -> WorksTable:
+    """The works in the shards of a folder, the last record of each. Raises `BadInput` if there is no shard."""
+    shards = _shards(folder)
     if not shards:
         raise BadInput(f"{folder} holds no works; only `build snapshot` and `build openalex` keep them")
-    names = [(written_from(shard) or {}).get("part", shard.name) for shard in shards]
-    return WorksTable.of_shards(shards).without_repeats(Counter()), names
+    return WorksTable.of_shards(shards).without_repeats(Counter())
+
+
+def part_names(folder: Path) -> list[str]:
+    """Names of the parts that the shards of a folder are from, in the order of `written_works`."""
+    return [(written_from(shard) or {}).get("part", shard.name) for shard in _shards(folder)]
+
+
+def _shards(folder: Path) -> list[Path]:
+    return sorted(folder.glob("part-*.parquet"))
 
 
 def write_shard(
@@ -281,7 +286,7 @@ def _prepare(folder: Path) -> None:
     """Raise `BadInput` if a file in `folder` has the name of a shard but was not written as one; remove what a killed
     writer left."""
     remove_unfinished(folder)
-    for shard in sorted(folder.glob("part-*.parquet")):
+    for shard in _shards(folder):
         if written_from(shard) is None:
             raise BadInput(
                 f"{shard} was not written by a build, or by one of an earlier version, and works would take its "
