@@ -78,19 +78,23 @@ def _finished(executor: Executor, task: Callable[..., Any], arguments: Iterable[
 
 
 @lru_cache(maxsize=1)
-def _graph(directory: str) -> tuple[CitationGraph, YearRanks]:
-    graph = CitationGraph.load(directory)
-    return graph, YearRanks(graph, threads=1)
+def _graph(directory: str) -> CitationGraph:
+    return CitationGraph.load(directory)
+
+
+@lru_cache(maxsize=1)
+def _ranks(directory: str) -> YearRanks:
+    return YearRanks(_graph(directory), threads=1)
 
 
 @lru_cache(maxsize=1)
 def _whole_walk(directory: str, window: int | None) -> Walk:
-    return _graph(directory)[1].walk(window)
+    return _ranks(directory).walk(window)
 
 
 def _count_task(directory: str, window: int | None, focal: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """The counts of the papers of these ranks."""
-    graph, ranks = _graph(directory)
+    graph, ranks = _graph(directory), _ranks(directory)
     papers, walk = ranks.papers(*focal), _whole_walk(directory, window)
     counts = np.zeros((3, graph.n_papers), np.int64)
     count(papers, walk, new_scratch(walk), counts)
@@ -99,7 +103,7 @@ def _count_task(directory: str, window: int | None, focal: tuple[int, int]) -> t
 
 def _slice_task(directory: str, window: int | None, citing: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """What the citing papers of these ranks add to the counts of the papers that they count for."""
-    graph, ranks = _graph(directory)
+    graph, ranks = _graph(directory), _ranks(directory)
     counts = np.zeros((3, graph.n_papers), np.int64)
     focal = ranks.run_part(lambda papers, walk, scratch: count(papers, walk, scratch, counts), window, citing)
     papers = ranks.papers(*focal)
@@ -107,14 +111,7 @@ def _slice_task(directory: str, window: int | None, citing: tuple[int, int]) -> 
 
 
 def _atypicality_task(
-    directory: str,
-    venues: np.ndarray,
-    year: int,
-    papers: np.ndarray,
-    null: str,
-    samples: int,
-    seed: int,
-    memory: int | None,
+    directory: str, venues: np.ndarray, year: int, papers: np.ndarray, *request: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    graph, _ = _graph(directory)
-    return papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed, memory)
+    """`atypicality_of_year` of these papers; `request` are its other arguments."""
+    return papers, *atypicality_of_year(_graph(directory), venues, year, papers, *request)
