@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,16 +42,20 @@ def resident() -> int:
 
 
 class Peak(threading.Thread):
-    """Highest `resident` while the block runs."""
+    """The most that `measured`, a number of bytes, comes to while the block runs."""
+
+    def __init__(self, measured: Callable[[], int] = resident) -> None:
+        super().__init__()
+        self.measured = measured
 
     def __enter__(self) -> Peak:
-        self.bytes, self._stop_asked = resident(), threading.Event()
+        self.bytes, self._stop_asked = self.measured(), threading.Event()
         self.start()
         return self
 
     def run(self) -> None:
         while not self._stop_asked.wait(0.01):
-            self.bytes = max(self.bytes, resident())
+            self.bytes = max(self.bytes, self.measured())
 
     def __exit__(self, *_: object) -> None:
         self._stop_asked.set()

@@ -17,26 +17,12 @@ import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 from labels import SIZES, Peak, child
 from random_graph import random_graph, random_venues
-
-
-class AnonymousPeak(Peak):
-    """Highest number of bytes that the process itself holds while the block runs."""
-
-    def __enter__(self) -> AnonymousPeak:
-        self.bytes, self._stop_asked = anonymous(), threading.Event()
-        self.start()
-        return self
-
-    def run(self) -> None:
-        while not self._stop_asked.wait(0.01):
-            self.bytes = max(self.bytes, anonymous())
 
 
 def anonymous() -> int:
@@ -69,7 +55,7 @@ def measure(what: str, memory: int | None, samples: int, folder: Path) -> None:
         room = None if memory is None else max(memory, 100_000_000 if name == "small" else 0)
         venues = np.load(folder / f"{name}-venues.npy")
         before, wall, cpu = anonymous(), time.perf_counter(), time.process_time()
-        with AnonymousPeak() as peak:
+        with Peak(anonymous) as peak:
             if what == "cd":
                 result = disruption_counts(graph, memory=room)
             else:
