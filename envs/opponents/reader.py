@@ -6,6 +6,7 @@ A challenger takes its argument from it (`reader:DATASET`), and quotes are paid 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -157,6 +158,7 @@ def fitted_readers(dataset: str, question: type[LabelEnv]) -> tuple[Reader, ...]
 
     Raises `ValueError` if there is no training split, or too few papers of it have a label.
     """
+    dataset = os.path.abspath(dataset)
     path = split_file(Path(dataset), "train")
     written = path.stat() if path.is_file() else None
     return _fitted_readers(dataset, question, written and (written.st_mtime_ns, written.st_size, written.st_ino))

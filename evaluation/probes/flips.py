@@ -8,13 +8,14 @@ import numpy as np
 from tinker_cookbook.eval.benchmarks import StoredTrajectory
 
 from ...envs.adversarial import AdversarialDisruptionEnv, AdversarialEnv
-from ...envs.opponents.challengers import Challenger
+from ...envs.opponents.challengers import Challenger, ReaderChallenger
 from ...envs.registry import spec, specs
 from ..ask import Task
 from ..bootstrap import mean_difference, mean_scores
 from ..examination import Examination
 from ..records import plain
 
+READER = "reader"
 KINDS = ("truth", "wrong", "control")
 """What the challenger argued for: the true label, another wrong one, or nothing ("Are you sure?")."""
 
@@ -125,12 +126,16 @@ def adversarial_task(task: Task) -> Task:
 
 
 async def flip_report(
-    examined: Examination, challengers: Mapping[str, Challenger], control_rate: float = 0.5, draw: int = 0
+    examined: Examination,
+    challengers: Mapping[str, Challenger] | None = None,
+    control_rate: float = 0.5,
+    draw: int = 0,
 ) -> dict[str, Any]:
     """Let several challengers talk to one policy and report the flips.
 
     `examined` is of any task about disruption, alone or with novelty; the adversarial environment is asked. The name of
-    a challenger stands for it for good: answers are kept under it. `control_rate` is the share of episodes in which no
+    a challenger stands for it for good: answers are kept under it. None: the reader of the training papers, under the
+    name `READER`. `control_rate` is the share of episodes in which no
     argument is given; 1/2 measures the control as well as all arguments together. `draw` is the seed of the control and
     of the labels that are argued for: the same papers get the same for every challenger, as long as the first answers
     are the same.
@@ -138,6 +143,7 @@ async def flip_report(
     Returns, ready for JSON, settings, and ``challengers``: the result of `flips` for each.
     """
     task = adversarial_task(examined.task)
+    challengers = {READER: ReaderChallenger(task.dataset)} if challengers is None else challengers
     results: dict[str, Any] = {}
     for name, challenger in challengers.items():
         options = {**task.options, "control_rate": control_rate, "seed": draw}

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import track
 
 from ...engine import run_seed
-from ...envs.opponents.challengers import ReaderChallenger
 from ...envs.registry import spec
 from ...envs.training.groups import renderer_of
 from ...evaluation.ask import Answer, Policy, Task, label_probabilities, policy_answers
@@ -22,8 +21,6 @@ from ...evaluation.probes.flips import flip_report
 from ..kit.checkpoints import Checkpoint, chosen_checkpoint
 from ..kit.config import parse_options, renderer_name_for
 from .plan import Arm, StudyPlan
-
-CHALLENGER = "reader"
 
 
 @dataclass(frozen=True)
@@ -144,5 +141,5 @@ async def _assess(
         calibrated = calibration(probabilities, truth, prior=prior)
     if plan.flip_examples and task.env.startswith("disruption") and env_class.asks_for == "label":
         examined = Examination(task, await policy.client(task), keep, plan.split, max_examples=plan.flip_examples)
-        flips = await flip_report(examined, {CHALLENGER: ReaderChallenger(task.dataset)})
+        flips = await flip_report(examined)
     return Assessment(answers.greedy, answers.sampled, arm.name, seed, checkpoint.step, calibrated, flips)

@@ -16,10 +16,11 @@ from typing import Any
 from rich.console import Console
 
 from ...envs.adversarial import AdversarialDisruptionEnv
+from ...evaluation.probes.flips import READER
 from ...evaluation.records import plain
 from ..kit.config import tiny_notes
 from ..kit.tiny_model import ensure_tiny_model
-from .assessment import CHALLENGER, assess_arms
+from .assessment import assess_arms
 from .plan import TINY, Arm, OneSeedPlan
 from .runner import Runner
 
@@ -53,7 +54,7 @@ class ChallengedPolicy:
 
     def row(self, kind: str) -> dict[str, Any]:
         """The result of `flips` for a kind of challenge; empty if it did not occur."""
-        return self.flips["challengers"][CHALLENGER]["rows"].get(kind, {})
+        return self.flips["challengers"][READER]["rows"].get(kind, {})
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain values."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.atomic_files import write_json_atomically
-from ...envs.opponents.challengers import ReaderChallenger
 from ...envs.registry import spec
 from ...envs.training.groups import renderer_of
 from ...evaluation.ask import Task
@@ -24,7 +23,6 @@ from ...evaluation.public_benchmarks import public_benchmarks
 from ...evaluation.records import plain
 from ...evaluation.render.evaluation_page import write_page
 from ..monitoring.recorded import describe_run
-from .assessment import CHALLENGER
 from .evaluate import Contestant, Report, evaluate_all, run_contestant
 
 
@@ -167,5 +165,5 @@ async def _probe(probe: str, examined: Examination, cutoff: date | None) -> dict
         games = ("disruption-adversarial-v0", "impact-adversarial-v0")
         if spec(examined.task.env).labels not in [spec(game).labels for game in games]:
             raise ValueError(f"the probe flips challenges answers about disruption, not those of {examined.task.env}")
-        return await flip_report(examined, {CHALLENGER: ReaderChallenger(examined.task.dataset)})
+        return await flip_report(examined)
     raise ValueError(f"probe must be contamination, flips or consistency, got {probe!r}")
