@@ -103,7 +103,8 @@ def started(arguments: list[str], log_path: Path, steps: int, **pipes: Any) -> s
 
 def test_interrupted_together_with_the_reader_of_its_output(dataset: Path, model: Path, tmp_path: Path) -> None:
     """As Ctrl-C does in `scisci-gym train ... 2>&1 | tee FILE`."""
-    arguments = rl_arguments(dataset, model, tmp_path / "rl", tmp_path / "checkpoints")
+    # More steps than can be taken before the signal comes, however busy the machine is.
+    arguments = [*rl_arguments(dataset, model, tmp_path / "rl", tmp_path / "checkpoints"), "max_steps=2000"]
     child = started(arguments, tmp_path / "rl", 2, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert child.stdout is not None
     child.stdout.close()
@@ -116,7 +117,7 @@ def test_killed_and_resumed_equals_uninterrupted(
     uninterrupted: Path, dataset: Path, model: Path, tmp_path: Path
 ) -> None:
     arguments = rl_arguments(dataset, model, tmp_path / "rl", tmp_path / "checkpoints")
-    child = started(arguments, tmp_path / "rl", 4, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = started(arguments, tmp_path / "rl", 3, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert is_alive(tmp_path / "rl")
     child.send_signal(signal.SIGKILL)
     child.wait()
