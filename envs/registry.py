@@ -74,8 +74,9 @@ def spec(env_id: str) -> type[SciSciEnv]:
     if env_id not in _SPECS:
         if env_id in _PROBLEMS:
             raise ValueError(_PROBLEMS[env_id])
-        close = difflib.get_close_matches(env_id, _SPECS, n=3, cutoff=0.4) or sorted(_SPECS)
-        raise ValueError(f"no environment {env_id!r}; did you mean {' or '.join(close)}? All: `scisci-gym list`")
+        close = difflib.get_close_matches(env_id, _SPECS, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(close)}? All: `scisci-gym list`" if close else "`scisci-gym list` shows all"
+        raise ValueError(f"no environment {env_id!r}; {hint}")
     return _SPECS[env_id]
 
 

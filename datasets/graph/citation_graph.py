@@ -309,7 +309,8 @@ class CitationGraph:
         path = directory / "graph.json"
         if not path.is_file():
             raise FileNotFoundError(
-                f"no citation graph in {directory}: {path} is missing; write one with `CitationGraph.save`"
+                f"no citation graph in {directory}: {path} is missing; `scisci-gym build` writes one to "
+                "DATASET/graph, `CitationGraph.save` anywhere"
             )
         header = read_header(path)
         files = GraphFiles(directory, header.get("generation", 0))
