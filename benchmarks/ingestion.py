@@ -9,12 +9,17 @@ a process of its own: peak memory.
 ``python benchmarks/ingestion.py formats WORKS`` writes made-up works of OpenAlex's size in both formats of a snapshot
 and converts each in turn, in one process: works a CPU second, medians and their ratio.
 
+``python benchmarks/ingestion.py scale WORKS MEMORY [--novelty]`` writes a made-up parquet snapshot and runs `scisci-gym
+build snapshot --memory MEMORY` on it, in the present folder: seconds and peak memory, in all and for each work.
+
 ``python benchmarks/ingestion.py sciscinet ROWS`` writes a made-up SciSciNet file and builds a dataset from it.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
+import os
 import resource
 import shutil
 import statistics
@@ -24,7 +29,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 def speed(folder: Path, rounds: int = 7) -> None:
@@ -79,6 +87,77 @@ def formats(works: int, rounds: int = 7, part: int = 10_000) -> None:
             print(f"{name:8} {size / 1e6:6.1f} MB  {statistics.median(found):8,.0f} works a CPU second ({spread})")
     ratios = [columns / lines for lines, columns in zip(*rates.values(), strict=True)]
     print(f"{'ratio':8} {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+
+
+def scale(works: int, room: str, *options: str) -> None:
+    """Time and peak memory of a whole build from a parquet snapshot."""
+    with tempfile.TemporaryDirectory(dir=".") as scratch:
+        source, out = Path(scratch) / "source", Path(scratch) / "out"
+        _write_works(source / "data" / "parquet" / "works", works)
+        command = ["build", "snapshot", str(source), "--out", str(out), "--memory", room, "--workers", "1", "--quiet"]
+        begin = time.monotonic()
+        child = subprocess.Popen([sys.executable, "-m", "scisci_gym", *command, *(options or ["--no-novelty"])])
+        _, status, used = os.wait4(child.pid, 0)
+        seconds = time.monotonic() - begin
+        if status:
+            raise SystemExit(f"the build failed with status {status}")
+        graph = json.loads((out / "graph" / "graph.json").read_text())
+        labelled = sum(pq.read_metadata(path).num_rows for path in (out / "data").glob("*.parquet"))
+    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+    print(f"{works:,} works, {graph['report']['kept']:,} citations, {labelled:,} papers in the dataset, memory {room}:")
+    print(f"{seconds:,.0f} s, {cpu:,.0f} s CPU, {cpu / works * 1e6:.0f} us CPU a work")
+    print(f"peak {peak / 1e6:,.0f} MB, {peak / works:,.0f} bytes a work, load {os.getloadavg()[0]:.1f}")
+
+
+def _write_works(folder: Path, works: int, part: int = 20_000) -> None:
+    """A parquet snapshot: the same abstracts and authors in every part, with numbers, years, titles and citations anew.
+
+    A paper cites papers that are, by rank of their year, on average a tenth of all works before it.
+    """
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "datasets"))
+    from openalex_file import made_up_works, published_table
+
+    rng = np.random.default_rng(0)
+    years = rng.integers(1980, 2026, works)
+    by_year = np.argsort(years, kind="stable")
+    rank = np.empty(works, np.int64)
+    rank[by_year] = np.arange(works)
+    first = published_table(made_up_works(1, part, xpac=0.0))
+    words = np.array(sorted({word for title in first["title"].to_pylist() for word in title.lower().split()}))
+    counts = np.array([len(cited) for cited in first["referenced_works"].to_pylist()])
+    files = []
+    for at in range(0, works, part):
+        size = min(part, works - at)
+        numbers = np.arange(at, at + size)
+        citing = np.repeat(rank[numbers], counts[:size])
+        cited = by_year[np.maximum(citing - 1 - rng.exponential(works / 10, citing.size).astype(np.int64), 0)]
+        offsets = np.concatenate([[0], np.cumsum(counts[:size])]).astype(np.int32)
+        titles = [" ".join(title) for title in words[rng.integers(0, len(words), (size, 10))].tolist()]
+        published = years[numbers].tolist()
+        new = {
+            "id": _joined("https://openalex.org/W", numbers),
+            "doi": _joined("https://doi.org/10.5555/", numbers),
+            "title": titles,
+            "display_name": titles,
+            "publication_year": published,
+            "publication_date": [f"{year}-06-01" for year in published],
+            "referenced_works": pa.ListArray.from_arrays(offsets, pa.array(_joined("https://openalex.org/W", cited))),
+        }
+        table = first.slice(0, size)
+        for name, values in new.items():
+            field = table.schema.field(name)
+            column = values if isinstance(values, pa.Array) else pa.array(values, field.type)
+            table = table.set_column(table.schema.get_field_index(name), field, column)
+        path = folder / "updated_date=2026-06-01" / f"part_{at // part:04}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path, compression="snappy")
+        meta = {"content_length": path.stat().st_size, "record_count": size}
+        files.append({"url": f"s3://openalex/data/parquet/works/{path.parent.name}/{path.name}", "meta": meta})
+    (folder / "manifest.json").write_text(json.dumps({"format": "parquet", "entity": "works", "files": files}))
+
+
+def _joined(prefix: str, numbers: np.ndarray) -> list[str]:
+    return [f"{prefix}{number + 1}" for number in numbers.tolist()]
 
 
 def memory(folder: Path) -> None:
@@ -139,6 +218,8 @@ if __name__ == "__main__":
             speed(Path(folder))
         case ["formats", works]:
             formats(int(works))
+        case ["scale", works, room, *options]:
+            scale(int(works), room, *options)
         case ["memory", folder]:
             memory(Path(folder))
         case ["sciscinet", rows]:
