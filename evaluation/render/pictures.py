@@ -270,13 +270,13 @@ def reliability_svg(title: str, result: Calibration) -> str:
 def scores_svg(
     title: str, baselines: Mapping[str, Score], policies: Mapping[str, Score], best: tuple[str, float] | None = None
 ) -> str:
-    """Scores from 0 to 1 with their intervals, one below the other, as an `<svg>` element. Policies have another colour
+    """Scores of at most 1 with their intervals, one below the other, as an `<svg>`. Policies have another colour
     than baselines; `best` is the name and value of a line from top to bottom."""
     rows = [*((*item, MUTED) for item in baselines.items()), *((*item, LINES[0]) for item in policies.items())]
 
     def draw(axes: Any) -> None:
         _draw_scores(axes, rows, INK)
-        axes.set_xlim(0, 1)
+        axes.set_xlim(min([0.0, *(score.low for _, score, _ in rows)]), 1)
         if best is not None:
             name, value = best
             axes.set_ylim(bottom=-0.4)

@@ -142,9 +142,7 @@ def study(
     validation_examples: Annotated[
         int | None, typer.Option(help="Largest number of papers that checkpoints are chosen on; default: all.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for runs, study.json, report.html and study.png.")] = Path(
-        "runs/study"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for runs, study.json and report.html.")] = Path("runs/study"),
     plan_file: Annotated[
         Path | None,
         typer.Option(
@@ -226,7 +224,7 @@ def study(
         console.print(study_table(result))
         for sentence in verdict(result):
             console.print(f"- {sentence}", soft_wrap=True)
-        console.print(f"\nreport: {out / 'report.html'}, picture: {out / 'study.png'}, numbers: {out / 'study.json'}")
+        console.print(f"\nreport: {out / 'report.html'}, numbers: {out / 'study.json'}")
 
     stop_on_bad_input(act)
 

@@ -1,4 +1,4 @@
-"""The report of a study: one page, one picture of its scores, and a table for the terminal."""
+"""The report of a study: one page, and a table for the terminal."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from rich.table import Table as TerminalTable
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
 
 from ...envs.registry import spec
 from ...evaluation.arm_forecasts import FORECAST_SCORES
 from ...evaluation.comparison import METRICS
-from ...evaluation.render.pictures import curves_svg, reliability_svg
+from ...evaluation.render.pictures import curves_svg, reliability_svg, scores_svg
 from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, write_experiment_page
 from .assessment import Assessment
-from .plan import LINEAR, StudyPlan
-from .result import TIES, StudyResult, verdict
+from .plan import StudyPlan
+from .result import TIES, StudyResult, findings
 
-INK, MUTED, ACCENT, NEUTRAL = "#1b1f24", "#6b7480", "#0b66b5", "#8a929c"
 CURVES = (
     ("validation/macro_f1", "Greedy macro-F1 on validation papers", (0, 1)),
     ("env/all/reward/total", "Mean reward of training rollouts", (-1.05, 1.05)),
@@ -40,8 +35,7 @@ FLIP_COLUMNS = ("before", "after", "right_to_wrong", "wrong_to_right")
 
 
 def write_study_report(result: StudyResult, assessments: Sequence[Assessment], out: Path) -> Path:
-    """Write `report.html` and `study.png` into the study's folder and return the page's path."""
-    write_picture(result, out / "study.png")
+    """Write `report.html` into the study's folder and return its path."""
     plan, card, titles = result.plan, result.card, {row.name: row.title for row in result.rows}
     runs = {
         arm.title: [read_metrics(plan.folder(out, arm, seed)) for seed in plan.seeds]
@@ -143,10 +137,11 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
         f"{plan.env} on {plan.dataset}, model {plan.model_name}, seeds {seeds}, {result.papers:,} papers of the "
         f"{plan.split} split. Every arm saw the same frozen splits and prompts; its checkpoint was chosen on "
         "validation papers.",
-        verdict(result),
+        findings(result),
         sections,
         'It says "better" or "worse" where the 95 % interval of the difference excludes 0: a t interval over seeds, '
         f"widened by the bootstrap variance of the papers (Banerjee 1960){alone}. {metric_name(plan)}, greedy answers.",
+        scores_picture(result),
     )
 
 
@@ -170,15 +165,15 @@ def score_table(result: StudyResult) -> Table:
     return Table(headings, rows, style="scores")
 
 
-def comparison_table(result: StudyResult) -> Table:
-    """A row for every comparison, with its interval, by seed, and the verdict."""
+def comparison_table(result: StudyResult, title: str = "") -> Table:
+    """A row for every comparison, with its interval, the verdict, and by seed."""
     rows, titles = [], {row.name: row.title for row in result.rows}
     for each in result.differences:
         by_seed = " ".join(f"{value:+.3f}" for value in each.by_seed)
         p_values = " ".join(f"{value:.2g}" for value in each.mcnemar_p)
-        rows.append([titles[each.first], titles[each.second], each.difference, by_seed, p_values, each.verdict])
+        rows.append([titles[each.first], titles[each.second], each.difference, each.verdict, by_seed, p_values])
     difference = f"difference in {metric_name(result.plan)}"
-    return Table(("first", "second", difference, "by seed", "McNemar p by seed", "first is"), rows)
+    return Table(("first", "second", difference, "first is", "by seed", "McNemar p by seed"), rows, title)
 
 
 def _confusion(title: str, assessment: Assessment, labels: Sequence[str]) -> Table:
@@ -219,41 +214,18 @@ def _disagreements(assessments: Sequence[Assessment], titles: Mapping[str, str])
     return sections
 
 
-def write_picture(result: StudyResult, path: Path) -> None:
-    """Draw the scores of all arms, from top to bottom, as PNG.
-
-    A bar is the 95 % interval, a dot the mean over seeds, a small ring one seed. Dashed lines show TF-IDF with logistic
-    regression and the best score that can be reached, if it is known.
-    """
-    rows = [row for row in result.rows if row.name != LINEAR]
-    figure, axes = plt.subplots(figsize=(8.0, 0.44 * len(rows) + 1.3))
-    for height, row in zip(range(len(rows), 0, -1), rows, strict=True):
-        colour = ACCENT if "RL" in row.title else NEUTRAL
-        axes.plot([row.greedy.low, row.greedy.high], [height] * 2, color=colour, linewidth=5, alpha=0.35)
-        if len(row.by_seed) > 1:
-            axes.plot(row.by_seed, [height] * len(row.by_seed), "o", color=colour, markersize=5, fillstyle="none")
-        axes.plot(row.greedy.value, height, "o", color=colour, markersize=7)
-        place = ("axes fraction", "data")
-        axes.annotate(f"{row.greedy.value:.3f}", (1.01, height), xycoords=place, va="center", color=INK)
-    levels = [(LINEAR, linear.greedy.value)] if (linear := result.row(LINEAR)) else []
+def scores_picture(result: StudyResult) -> str:
+    """The plan's metric of every baseline and arm, with intervals and the best reachable score, as an ``<svg>``."""
+    trained = {arm.name for arm in result.plan.arms}
     best = (result.card.get("ceiling") or {}).get(result.plan.split, {}).get(result.plan.metric)
-    if best is not None:
-        levels.append((BEST, best))
-    for index, (name, value) in enumerate(levels):
-        axes.axvline(value, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        corner = (value, len(rows) + 0.62 + 0.42 * index)
-        axes.annotate(f"{name} {value:.3f} ", corner, ha="right", va="bottom", color=MUTED, fontsize=9)
-    axes.set_yticks(range(len(rows), 0, -1), [row.title for row in rows])
-    axes.set_ylim(0.4, len(rows) + 0.6 + 0.42 * len(levels))
     seeds = len(result.plan.seeds)
-    papers = f"{result.papers:,} {result.plan.split} papers"
-    axes.set_xlabel(f"{metric_name(result.plan)} on {papers}; mean, 95 % interval, {seeds} seeds")
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color="#e4e7eb", linewidth=0.8)
-    axes.set_axisbelow(True)
-    figure.savefig(path, format="png", dpi=150, bbox_inches="tight")
-    plt.close(figure)
+    return scores_svg(
+        f"{metric_name(result.plan)} on {result.papers:,} {result.plan.split} papers, {seeds} seed{'s' * (seeds > 1)} "
+        "(lines:\u00a095\u00a0%\u00a0intervals)",
+        {row.title: row.greedy for row in result.rows if row.name not in trained},
+        {row.title: row.greedy for row in result.rows if row.name in trained},
+        None if best is None else (BEST, best),
+    )
 
 
 def terminal_table(title: str, headings: Sequence[str], no_wrap: bool = False) -> TerminalTable:

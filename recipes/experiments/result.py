@@ -207,28 +207,46 @@ def _title(result: StudyResult, name: str) -> str:
 
 def verdict(result: StudyResult) -> list[str]:
     """Plain sentences on the question, by fixed rules (see `ArmDifference.verdict`). The answer comes first."""
+    return [*_answer(result), *(_said(result, each) for each in result.differences), *_against_best(result)]
+
+
+def findings(result: StudyResult) -> list[str]:
+    """Of `verdict`, what a page says before the table of all comparisons: the answer, and the differences that are
+    clear."""
+    clear = [_said(result, each) for each in result.differences if each.verdict in {"better", "worse"}]
+    return [*_answer(result), *clear, *_against_best(result)]
+
+
+def _answer(result: StudyResult) -> list[str]:
+    """The answer to the study's question; nothing where its arms do not ask one."""
+    sentences = primary_answer(result)
     against_sft = {each.first: each for each in result.differences if each.second == "sft"}
     subjects = {"rl": ("RL by itself", "SFT"), "sft_rl": ("RL on top of SFT", "SFT alone")}
     shown = {name: against_sft[name] for name in subjects if name in against_sft}
-    sentences = primary_answer(result)
     if shown and not sentences:
         parts = [f"{subjects[name][0]} was {compared(each)} {subjects[name][1]}" for name, each in shown.items()]
         beat = "RL beat SFT here" if any(each.verdict == "better" for each in shown.values()) else None
         sentences.append(f"{beat or 'RL did not beat SFT here'}: {' and '.join(parts)}.")
-    for difference in result.differences:
-        first, second = result.row(difference.first), result.row(difference.second)
-        assert first is not None
-        assert second is not None
-        by_seed = ", ".join(f"{value:+.3f}" for value in difference.by_seed)
-        sentences.append(
-            f"{first.title} ({first.greedy.value:.3f}) is {compared(difference)} {second.title} "
-            f"({second.greedy.value:.3f}): difference {difference.difference.signed}; by seed {by_seed}."
-        )
-    learned = result.row("rl")
-    if learned and result.card.get("ceiling"):
-        best = result.card["ceiling"][result.plan.split]["macro_f1"]
-        share = f"{learned.scores['macro_f1'].value / best:.1%}"
-        sentences.append(
-            f"A perfect reader of this corpus reaches macro-F1 {best:.3f}; {learned.title} reaches {share} of it."
-        )
     return sentences
+
+
+def _said(result: StudyResult, difference: ArmDifference) -> str:
+    """A comparison of two arms, with its interval and by seed."""
+    first, second = result.row(difference.first), result.row(difference.second)
+    assert first is not None
+    assert second is not None
+    by_seed = ", ".join(f"{value:+.3f}" for value in difference.by_seed)
+    return (
+        f"{first.title} ({first.greedy.value:.3f}) is {compared(difference)} {second.title} "
+        f"({second.greedy.value:.3f}): difference {difference.difference.signed}; by seed {by_seed}."
+    )
+
+
+def _against_best(result: StudyResult) -> list[str]:
+    """How much of the best reachable score RL reached, where that score is known."""
+    learned = result.row("rl")
+    if not learned or not result.card.get("ceiling"):
+        return []
+    best = result.card["ceiling"][result.plan.split]["macro_f1"]
+    share = f"{learned.scores['macro_f1'].value / best:.1%}"
+    return [f"A perfect reader of this corpus reaches macro-F1 {best:.3f}; {learned.title} reaches {share} of it."]

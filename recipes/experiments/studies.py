@@ -9,8 +9,8 @@ from ...datasets.errors import BadInput
 from ...datasets.store import load_papers
 from ..reporting.experiment_page import Section, write_experiment_page
 from .plan import StudyPlan
-from .report import comparison_table, score_table
-from .result import StudyResult, verdict
+from .report import comparison_table, score_table, scores_picture
+from .result import StudyResult, findings
 from .study import run_study, train_seeds
 
 
@@ -50,15 +50,16 @@ def write_studies_report(results: Mapping[str, StudyResult], out: Path) -> Path:
     sections, answers = [], []
     for name, result in results.items():
         plan = result.plan
-        answer, *others = verdict(result)
+        answer, *others = findings(result)
         answers.append(f"{name}: {answer}")
         papers = "all" if plan.train_papers is None else f"{plan.train_papers:,}"
         note = (
             f"{plan.env} on {plan.dataset}, model {plan.model_name}, {papers} training papers, {result.papers:,} "
-            f"{plan.split} papers, seeds {', '.join(map(str, plan.seeds))}. {' '.join(others)} "
-            f"Curves, costs and cases are in {name}/report.html."
+            f"{plan.split} papers, seeds {', '.join(map(str, plan.seeds))}. {' '.join(others)}"
         )
-        sections.append(Section(name, [score_table(result), comparison_table(result)], note))
+        tables = [score_table(result), comparison_table(result, "Paired comparisons")]
+        link = ("Curves, costs and cases", f"{name}/report.html")
+        sections.append(Section(name, tables, note, [scores_picture(result)], link=link))
     return write_experiment_page(
         out / "report.html",
         "scisci-gym study",

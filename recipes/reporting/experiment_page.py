@@ -41,8 +41,8 @@ class Transcript:
 class Section:
     """A part of the page, which is left out if it has neither rows nor pictures (``<svg>`` elements) nor episodes.
 
-    The legend names the lines of all pictures. The note stands below everything else. A folded section is shown on a
-    click only.
+    The legend names the lines of all pictures. The note stands below everything else but the link, a text and a path
+    relative to the page. A folded section is shown on a click only.
     """
 
     title: str
@@ -52,6 +52,7 @@ class Section:
     legend: Sequence[str] = ()
     episodes: Sequence[Transcript] = ()
     folded: bool = False
+    link: tuple[str, str] | None = None
 
 
 def write_experiment_page(
