@@ -22,13 +22,12 @@ from ..kit.compat import ignore_deprecated_calls
 from ..kit.config import RecipeConfig
 from ..kit.engines import LOCAL_DEFAULTS, engine_kind, open_engine
 from ..kit.recipe import Recipe
-from ..monitoring.metrics import MetricsLog, finite, progress
+from ..monitoring.metrics import NLL, REWARD, VALIDATION, Measure, MetricsLog, finite, progress
 from ..monitoring.record import read_run_record
+from ..monitoring.summary import validation_measure
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (rl.RECIPE, sft.RECIPE, dpo.RECIPE, distill.RECIPE)}
 """The recipes by name."""
-# The metrics beside the bar.
-SHOWN = (("env/all/reward/total", "reward"), ("validation/macro_f1", "validation macro-F1"), ("train_mean_nll", "loss"))
 
 
 def config_of(recipe: str, options: Mapping[str, Any]) -> RecipeConfig:
@@ -109,11 +108,14 @@ def steps_of(cfg: RecipeConfig) -> int:
 
 
 @contextmanager
-def training_progress(label: str, log_path: str | Path, steps: int, console: Console) -> Iterator[None]:
+def training_progress(
+    label: str, log_path: str | Path, steps: int, console: Console, validation: Measure = VALIDATION
+) -> Iterator[None]:
     """While the block trains for so many steps, send what it prints to `console.log` in the run's folder, and draw a
     bar from its `metrics.jsonl` on `console`. Where that is no terminal, a line is printed for every tenth of the
     steps."""
     folder = Path(log_path)
+    beside = {"reward": REWARD.key, validation.title: validation.key, "loss": NLL.key}
     folder.mkdir(parents=True, exist_ok=True)
     # A console writes to whatever the standard streams are at the time, which would be the log.
     shown = Console(file=console.file, force_terminal=console.is_terminal, quiet=console.quiet, highlight=False)
@@ -131,7 +133,7 @@ def training_progress(label: str, log_path: str | Path, steps: int, console: Con
 
         def show(told: int) -> int:
             rows = metrics.rows()
-            latest = [f"{name} {points[-1][1]:.2f}" for key, name in SHOWN if (points := finite(rows, key))]
+            latest = [f"{name} {points[-1][1]:.2f}" for name, key in beside.items() if (points := finite(rows, key))]
             text = "  ".join(filter(None, [label, ", ".join(latest)]))
             made, _ = progress(rows)
             bar.update(task, completed=made, description=text)
@@ -195,7 +197,8 @@ class Runner(ExitStack):
             note = ""
             kind = engine_kind(cfg.engine or self.engine, cfg.model_name)
             self._open(kind, cfg.checkpoints, **cfg.local_options())
-            with training_progress(f"{position}{title}", folder, steps_of(cfg), self.console):
+            validation = validation_measure(cfg.env)
+            with training_progress(f"{position}{title}", folder, steps_of(cfg), self.console, validation):
                 RECIPES[recipe].run(cfg)
         if self.announce:
             self.console.print(f"[green]✓[/green] {title}{note}")

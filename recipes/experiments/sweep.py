@@ -128,8 +128,8 @@ class Sweep:
 def measures(folder: Path) -> dict[str, float | None]:
     """What the table shows of a run, by heading, from its `metrics.jsonl`; None where the run has not logged it.
 
-    Metrics are means over the last ten steps, ``validation`` is the best macro-F1, ``episodes/s`` and ``tokens/s`` are
-    medians over steps.
+    Metrics are means over the last ten steps, ``validation`` is the best validation score, ``episodes/s`` and
+    ``tokens/s`` are medians over steps.
     """
     run = RunSummary.of(folder)
     ends = {heading: run.ends(key) for heading, key, _ in COLUMNS}

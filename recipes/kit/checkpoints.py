@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..monitoring.metrics import checkpoint_records, read_metrics
+from ..monitoring.summary import RunSummary
 
 # The loops of SFT and DPO number batches within an epoch; a row with one of these metrics is one update.
 UPDATE_METRICS = ("train_mean_nll", "dpo_loss")
@@ -39,8 +40,9 @@ def checkpoints(log_path: str | Path) -> list[Checkpoint]:
     return [by_step[step] for step in sorted(by_step)]
 
 
-def best_checkpoint(log_path: str | Path, by: str = "validation/macro_f1") -> tuple[Checkpoint, float]:
-    """The checkpoint with the best validation macro-F1, or whatever metric `by` names; and that score.
+def best_checkpoint(log_path: str | Path, by: str | None = None) -> tuple[Checkpoint, float]:
+    """The checkpoint with the best validation score, and that score: `validation_measure` of the run's environment, or
+    the metric that `by` names.
 
     Of equal ones it is the earliest.
 
@@ -49,6 +51,7 @@ def best_checkpoint(log_path: str | Path, by: str = "validation/macro_f1") -> tu
     FileNotFoundError
         If the run has no checkpoint that was validated.
     """
+    by = by or RunSummary.of(log_path).validation.key
     rows = [row for row in read_metrics(log_path) if by in row]
     scores = {int(row["step"]): float(row[by]) for row in rows}
     validated = [point for point in checkpoints(log_path) if point.sampler_path and point.step in scores]

@@ -178,9 +178,9 @@ def untrained_format(rows: Sequence[Row]) -> Iterator[Alarm]:
         points = m.finite(rows, measure.key)
         if points and points[0][1] <= UNTRAINED and points[-1][1] <= UNTRAINED:
             text = (
-                f"{points[-1][1]:.0%} of the answers can be parsed, as at the start: the policy does not know the "
-                "answer format; start from SFT (scisci-gym train sft answers=random), or make the tiny model for this "
-                "environment (scisci-gym engine init-model --env)"
+                f"{points[-1][1]:.0%} of the answers can be parsed, as at the start: max_tokens cuts them off, or the "
+                "policy does not know the answer format; raise max_tokens, start from SFT (scisci-gym train sft "
+                "answers=random), or make the tiny model for this environment (scisci-gym engine init-model --env)"
             )
             yield Alarm("untrained-format", "error", points[-1][0], text)
             return

@@ -96,6 +96,7 @@ SHARE = (-0.02, 1.02)
 REWARD = Measure("env/all/reward/total", "reward", "higher")
 CORRECT = Measure("env/all/correct", "correct", "higher", SHARE)
 VALIDATION = Measure("validation/macro_f1", "validation macro-F1", "higher", SHARE)
+VALIDATION_REWARD = Measure("validation/reward", "validation reward", "higher")
 NLL = Measure("train_mean_nll", "loss (NLL, nats per token)", "lower")
 DPO_LOSS = Measure("dpo_loss", "loss (DPO)", "lower")
 DPO_ACCURACY = Measure("accuracy", "pairs ranked right", "higher", SHARE)
@@ -124,7 +125,7 @@ TRUNCATED_THINKING = Measure("env/all/truncated_thinking", "rollouts truncated w
 VALIDATION_ANSWERED = Measure("validation/answered", "validation answers that parse", "higher", SHARE)
 PREDICTED, EXPECTED = "env/all/predicted/", "env/all/expected/"
 # The measures of an experiment record.
-KEY_MEASURES = (REWARD, VALIDATION, NLL, DPO_LOSS, SAMPLER_KL, REFERENCE_KL, TEACHER_KL, ENTROPY)
+KEY_MEASURES = (REWARD, VALIDATION, VALIDATION_REWARD, NLL, DPO_LOSS, SAMPLER_KL, REFERENCE_KL, TEACHER_KL, ENTROPY)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ HEADINGS = "run recipe environment base_model adapter data validation test statu
 INTRODUCTION = (
     "The recipes and `scisci-gym eval` write this file; do not edit it. `register.json` has all fields. Scores are "
     "macro-F1 of greedy answers, with 95 % bootstrap intervals where the run was evaluated; without an interval, the "
-    "best one during training."
+    "best one during training, which is the mean reward of forecasts."
 )
 
 
@@ -59,8 +59,9 @@ def entry_of(run: RunSummary) -> dict[str, Any]:
     state, config, record = run.state, run.state.config, run.state.record
     last = next((record for record in reversed(checkpoint_records(state.folder)) if record.sampler_path), None)
     scores: dict[str, Any] = {}
+    name = run.validation.key.removeprefix("validation/")
     if run.best_validation is not None:
-        scores["validation"] = dict(zip(("step", "macro_f1"), run.best_validation, strict=True))
+        scores["validation"] = dict(zip(("step", name), run.best_validation, strict=True))
     for split, evaluation in run.evaluations.items():
         greedy = evaluation["policy"]["greedy"]
         scores[split] = {name: greedy[name] for name in ("accuracy", "macro_f1", "mcc", "n")}
@@ -110,7 +111,7 @@ def register_text(entries: Mapping[str, Mapping[str, Any]]) -> str:
 def _score(score: Mapping[str, Any] | None, dataset: str | None) -> str:
     if score is None:
         return ""
-    value = score["macro_f1"]
+    value = score["macro_f1" if "macro_f1" in score else "reward"]
     if isinstance(value, Mapping):
         other = "" if score["dataset"] == dataset else f" on `{_cell(score['dataset'])}`"
         return f"{interval_text(value)}{other}"

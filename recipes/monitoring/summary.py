@@ -12,7 +12,18 @@ from typing import Any
 from ...envs.registry import spec, specs
 from ...evaluation.render.figures import mean_of
 from .alarms import Alarm, history
-from .metrics import EXPECTED, MEASURES, PREDICTED, VALIDATION, Measure, Summary, finite, labels_of, summary
+from .metrics import (
+    EXPECTED,
+    MEASURES,
+    PREDICTED,
+    VALIDATION,
+    VALIDATION_REWARD,
+    Measure,
+    Summary,
+    finite,
+    labels_of,
+    summary,
+)
 from .record import RunState, read_state
 
 # The questions of runs that were given none.
@@ -83,9 +94,14 @@ class RunSummary:
         return question_of(self.state.record)
 
     @property
+    def validation(self) -> Measure:
+        """See `validation_measure`."""
+        return validation_measure(self.state.config.get("env"))
+
+    @property
     def best_validation(self) -> tuple[int, float] | None:
-        """Step and value of the best macro-F1 on validation papers."""
-        return values.best if (values := self.measures.get(VALIDATION)) else None
+        """Step and value of the best score on validation papers."""
+        return values.best if (values := self.measures.get(self.validation)) else None
 
     @property
     def cost(self) -> Cost:
@@ -188,12 +204,24 @@ def majority_of(splits: Mapping[str, Any], labels: Sequence[str], split: str) ->
     return None
 
 
+def validation_measure(env_id: str | None) -> Measure:
+    """The validation score that checkpoints are chosen by.
+
+    It is macro-F1 where a label is asked for (also where the environment is not installed), and the mean reward where a
+    forecast is, whose label is only what it comes closest to.
+    """
+    forecasts = {env_class.env_id for env_class in specs() if env_class.asks_for != "label"}
+    return VALIDATION_REWARD if env_id in forecasts else VALIDATION
+
+
 def comparison_sentence(run: RunSummary) -> str:
     """The best validation score, compared with the majority label and, on a synthetic corpus, the best possible one."""
     if run.best_validation is None:
         return "No validation scores."
     (step, best), record = run.best_validation, run.state.record
-    text = f"Best validation macro-F1 is {best:.3f} (step {step})"
+    text = f"Best {run.validation.title} is {best:.3f} (step {step})"
+    if run.validation is VALIDATION_REWARD:
+        return f"{text}."
     data, env_id = record.get("dataset", {}), str(record.get("config", {}).get("env"))
     labels = next((env_class.labels for env_class in specs() if env_class.env_id == env_id), ())
     constant = majority_of(data.get("splits", {}), labels, "validation")

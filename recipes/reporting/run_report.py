@@ -21,8 +21,10 @@ from .transcripts import LoggedEpisode, episodes_of, readable_prompt
 
 # Metrics are means over few rollouts, so curves have a running mean over this fraction of the steps.
 SMOOTHED = 25
-HEADLINE = (m.REWARD, m.VALIDATION, m.NLL, m.DPO_LOSS)
-"""The measures of the overview."""
+HEADLINE = (m.REWARD, m.NLL, m.DPO_LOSS)
+"""The measures of the overview, beside the validation score that checkpoints are chosen by."""
+VALIDATED = (m.VALIDATION, m.VALIDATION_REWARD)
+"""Measures of few and large samples, whose curves need no running mean."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: i
         for name, summary in zip(names_of(states), summaries, strict=True)
     ]
     measures = [measure for measure in m.MEASURES if any(measure in summary.measures for summary in summaries)]
-    headline = [measure for measure in measures if measure in HEADLINE]
+    validation = {summary.validation for summary in summaries}
+    headline = [measure for measure in measures if measure in {*HEADLINE, *validation}]
     splits = sorted({split for summary in summaries for split in summary.evaluations})
     page = {
         "runs": runs,
@@ -118,7 +121,7 @@ def _curves(runs: Sequence[ReportedRun], measures: Sequence[m.Measure]) -> list[
     smooth = max(1, max(len(run.state.rows) for run in runs) // SMOOTHED)
     rows = {run.name: [[{**row, m.SPEED.key: m.tokens_per_second(row)} for row in run.state.rows]] for run in runs}
     pictures = [
-        curves_svg(rows, each.key, each.title, limits=each.limits, smooth=1 if each is m.VALIDATION else smooth)
+        curves_svg(rows, each.key, each.title, limits=each.limits, smooth=1 if each in VALIDATED else smooth)
         for each in measures
     ]
     if len(runs) == 1 and (labels := runs[0].summary.labels):

@@ -11,6 +11,7 @@ from scisci_gym.recipes.kit.compat import prepare_sft_resume
 from scisci_gym.recipes.kit.config import learning_rate_for, parse_options, renderer_name_for
 from scisci_gym.recipes.kit.engines import EngineConfig, engine_kind, open_engine
 from scisci_gym.recipes.monitoring.metrics import read_metrics
+from scisci_gym.recipes.monitoring.summary import RunSummary, comparison_sentence
 
 
 def test_options_of_an_environment() -> None:
@@ -104,6 +105,23 @@ def test_best_checkpoint_is_the_earliest_of_the_best_validated(tmp_path) -> None
     write_run(tmp_path, metrics, checkpoints)
     checkpoint, value = best_checkpoint(tmp_path)
     assert (checkpoint.step, value) == (10, 0.6)
+
+
+def test_checkpoints_of_forecasts_are_chosen_by_the_mean_reward(tmp_path) -> None:
+    """The label that a number or the largest probability stands for says little about a forecast."""
+    metrics = [
+        {"step": step, "validation/macro_f1": macro_f1, "validation/reward": reward}
+        for step, macro_f1, reward in ((10, 0.6, 0.1), (20, 0.2, 0.5))
+    ]
+    write_run(tmp_path, metrics, [{"name": str(b), "batch": b, "sampler_path": f"tinker://m/{b}"} for b in (10, 20)])
+    for env, step in (("disruption-v0", 10), ("disruption-adversarial-v0", 10), ("not-installed-v0", 10)):
+        (tmp_path / "run.json").write_text(json.dumps({"config": {"env": env}}))
+        assert best_checkpoint(tmp_path)[0].step == step
+    for env in ("cd-forecast-v1", "disruption-forecast-v0", "hit-paper-forecast-v1"):
+        (tmp_path / "run.json").write_text(json.dumps({"config": {"env": env}}))
+        checkpoint, value = best_checkpoint(tmp_path)
+        assert (checkpoint.step, value) == (20, 0.5)
+        assert comparison_sentence(RunSummary.of(tmp_path)) == "Best validation reward is 0.500 (step 20)."
 
 
 def test_a_run_without_validated_checkpoint_is_refused(tmp_path) -> None:

@@ -172,3 +172,12 @@ def test_a_register_that_was_edited_to_death_is_refused(config) -> None:
     (folder.parent / "register.json").write_text("{oops")
     with pytest.raises(ValueError, match="is not a register"):
         register_run(folder)
+
+
+def test_the_register_shows_the_reward_of_forecasts(config) -> None:
+    cfg = config(env="cd-forecast-v1")
+    with recorded_run("rl", cfg):
+        log(cfg.log_path, [{"step": 0, "validation/macro_f1": 0.25, "validation/reward": 0.375}])
+    folder = Path(cfg.log_path)
+    assert register_run(folder)["scores"]["validation"] == {"step": 0, "reward": 0.375}
+    assert "| 0.375 |" in (folder.parent / "REGISTER.md").read_text()
