@@ -54,13 +54,13 @@ def check(env, messages):
 
 @pytest.mark.parametrize(("env_class", "example"), ENVS, ids=lambda value: getattr(value, "env_id", ""))
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=2))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_any_message_is_graded_and_only_an_answer_earns_more_than_the_floor(env_class, example, messages):
     check(env_class(*example), messages)
 
 
 @given(message=MESSAGES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_so_is_the_other_side_of_self_play(message):
     table = Table()
     table.say("A", None)
@@ -123,7 +123,7 @@ def test_sums_at_the_bounds_are_taken(shares, total):
 
 
 @given(st.lists(st.integers(0, 1000), min_size=3, max_size=3))
-@settings(max_examples=1000)
+@settings(max_examples=4 * settings.default.max_examples)
 def test_a_sum_is_judged_in_whole_thousandths(thousandths):
     found = parse_probabilities(said([f"{part // 1000}.{part % 1000:03}" for part in thousandths]), LABELS)
     assert (found is not None) == (980 <= sum(thousandths) <= 1020)

@@ -63,6 +63,7 @@ def test_seeds_of_a_study_differ_and_repeat(looking: None, dataset: Path, model:
     check(one, again, plan.folder(tmp_path, arms[0], SEEDS[1]), tmp_path / "checkpoints")
 
 
+@pytest.mark.slow
 def test_seeds_of_a_sweep_differ_and_repeat(looking: None, dataset: Path, model: Path, tmp_path: Path) -> None:
     """A third run with seed 0 differs in an option that has no part in the start."""
     base = {**OPTIONS, "dataset": str(dataset), "model_name": str(model), "engine": "local", "learning_rate": 1e-3}

@@ -31,7 +31,6 @@ def rows_of(found: list[dict]) -> list[dict]:
 
 
 @given(ROWS)
-@settings(max_examples=150, deadline=None)
 def test_everything_that_watches_goes_on(found: list[dict]) -> None:
     rows = rows_of(found)
     step, total = progress(rows)
