@@ -105,11 +105,20 @@ def test_interrupted_together_with_the_reader_of_its_output(dataset: Path, model
     """As Ctrl-C does in `scisci-gym train ... 2>&1 | tee FILE`."""
     # More steps than can be taken before the signal comes, however busy the machine is.
     arguments = [*rl_arguments(dataset, model, tmp_path / "rl", tmp_path / "checkpoints"), "max_steps=2000"]
-    child = started(arguments, tmp_path / "rl", 2, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert child.stdout is not None
-    child.stdout.close()
-    child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=200) == 130
+
+    def listen() -> None:
+        """What a shell starts in the background, such as CI, and whatever that starts, ignores Ctrl-C."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with started(arguments, tmp_path / "rl", 2, **pipes, preexec_fn=listen) as child:
+        assert child.stdout is not None
+        child.stdout.close()
+        child.send_signal(signal.SIGINT)
+        try:
+            assert child.wait(timeout=200) == 130
+        finally:
+            child.kill()
     assert json.loads((tmp_path / "rl" / "run.json").read_text())["status"] == "interrupted"
 
 
