@@ -26,7 +26,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 def commands(page: str) -> list[list[str]]:
     """The `scisci-gym` commands in a page's blocks, as words."""
-    lines = [line for block in blocks(page, "bash") for line in block.splitlines()]
+    lines = [line for block in blocks(page, "bash") for line in block.replace("\\\n", " ").splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("scisci-gym ")]
 
 
