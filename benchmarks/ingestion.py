@@ -115,7 +115,7 @@ def _write_works(folder: Path, works: int, part: int = 20_000) -> None:
     A paper cites papers that are, by rank of their year, on average a tenth of all works before it.
     """
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "datasets"))
-    from openalex_file import made_up_works, published_table
+    from openalex_file import made_up_works, published_table, write_manifest
 
     rng = np.random.default_rng(0)
     years = rng.integers(1980, 2026, works)
@@ -125,7 +125,7 @@ def _write_works(folder: Path, works: int, part: int = 20_000) -> None:
     first = published_table(made_up_works(1, part, xpac=0.0))
     words = np.array(sorted({word for title in first["title"].to_pylist() for word in title.lower().split()}))
     counts = np.array([len(cited) for cited in first["referenced_works"].to_pylist()])
-    files = []
+    records = {}
     for at in range(0, works, part):
         size = min(part, works - at)
         numbers = np.arange(at, at + size)
@@ -148,12 +148,11 @@ def _write_works(folder: Path, works: int, part: int = 20_000) -> None:
             field = table.schema.field(name)
             column = values if isinstance(values, pa.Array) else pa.array(values, field.type)
             table = table.set_column(table.schema.get_field_index(name), field, column)
-        path = folder / "updated_date=2026-06-01" / f"part_{at // part:04}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, path, compression="snappy")
-        meta = {"content_length": path.stat().st_size, "record_count": size}
-        files.append({"url": f"s3://openalex/data/parquet/works/{path.parent.name}/{path.name}", "meta": meta})
-    (folder / "manifest.json").write_text(json.dumps({"format": "parquet", "entity": "works", "files": files}))
+        name = f"updated_date=2026-06-01/part_{at // part:04}.parquet"
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / name, compression="snappy")
+        records[name] = size
+    write_manifest(folder, "parquet", records)
 
 
 def _joined(prefix: str, numbers: np.ndarray) -> list[str]:

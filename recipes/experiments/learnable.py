@@ -35,7 +35,7 @@ from ...evaluation.reachable import reachable, subjects_of
 from ..kit.checkpoints import best_checkpoint
 from ..kit.engines import engine_kind
 from ..kit.tiny_model import ensure_tiny_model
-from ..monitoring.metrics import NO_SIGNAL, REWARD, read_metrics, sparkline, values
+from ..monitoring.metrics import NO_SIGNAL, REWARD, VALIDATION_REWARD, read_metrics, sparkline, values
 from ..monitoring.record import read_run_record
 from ..rl import CLIConfig
 from .certificate import cost_check, learned_checks, untrained_checks, write_certificate
@@ -230,7 +230,7 @@ def _learn(
     runner.train("rl", cfg, f"{env_id}, seed {seed}")
     runner.open(out / "checkpoints", cfg.model_name)
     with run_seed(cfg.seed):
-        point, _ = best_checkpoint(cfg.log_path, REWARD_ON_VALIDATION)
+        point, _ = best_checkpoint(cfg.log_path, VALIDATION_REWARD.key)
         task = Task(env_id, cfg.options(), str(data), cfg.model_name, cfg.renderer(), cfg.max_tokens)
         starts, greedy, sampled = asyncio.run(_ask(task, Policy("end", point.sampler_path), settings))
     rows = read_metrics(cfg.log_path)
@@ -255,7 +255,6 @@ def _learn(
     }
 
 
-REWARD_ON_VALIDATION = "validation/reward"
 LEFT_OUT = {"dataset", "model_name", "log_path", "checkpoints", "wandb_name", "wandb_project", "question", "engine"}
 
 

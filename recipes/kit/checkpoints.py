@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..monitoring.metrics import checkpoint_records, read_metrics
-from ..monitoring.summary import RunSummary
+from ..monitoring.record import read_state
+from ..monitoring.summary import validation_measure
 
 # The loops of SFT and DPO number batches within an epoch; a row with one of these metrics is one update.
 UPDATE_METRICS = ("train_mean_nll", "dpo_loss")
@@ -51,9 +52,9 @@ def best_checkpoint(log_path: str | Path, by: str | None = None) -> tuple[Checkp
     FileNotFoundError
         If the run has no checkpoint that was validated.
     """
-    by = by or RunSummary.of(log_path).validation.key
-    rows = [row for row in read_metrics(log_path) if by in row]
-    scores = {int(row["step"]): float(row[by]) for row in rows}
+    state = read_state(log_path)
+    by = by or validation_measure(state.config.get("env")).key
+    scores = {int(row["step"]): float(row[by]) for row in state.rows if by in row}
     validated = [point for point in checkpoints(log_path) if point.sampler_path and point.step in scores]
     if not validated:
         raise FileNotFoundError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def _json(index: Any) -> str | None:
 
 def write_snapshot(root: Path, parts: Iterable[Sequence[dict[str, Any]]]) -> Path:
     """Write ``data/jsonl/works`` and ``data/parquet/works``, one part for each sequence of works; `root`."""
-    files: dict[str, list[dict[str, Any]]] = {"jsonl": [], "parquet": []}
+    records: dict[str, dict[str, int]] = {"jsonl": {}, "parquet": {}}
     for at, works in enumerate(parts):
         for kind, suffix in (("jsonl", "gz"), ("parquet", "parquet")):
             name = f"updated_date=2026-06-{at + 1:02}/part_0000.{suffix}"
@@ -68,13 +68,24 @@ def write_snapshot(root: Path, parts: Iterable[Sequence[dict[str, Any]]]) -> Pat
                 part.write_bytes(gzip.compress(lines, 6, mtime=0))
             else:
                 pq.write_table(published_table(works), part, compression="snappy")
-            meta = {"content_length": part.stat().st_size, "record_count": len(works)}
-            files[kind].append({"url": f"s3://openalex/data/{kind}/works/{name}", "meta": meta})
-    for kind, listed in files.items():
+            records[kind][name] = len(works)
+    for kind, counts in records.items():
         folder = root / "data" / kind / "works"
-        (folder / "manifest.json").write_text(json.dumps({"format": kind, "entity": "works", "files": listed}))
+        write_manifest(folder, kind, counts)
         (folder / "deleted_ids.csv.gz").write_bytes(gzip.compress(b"work_id,deleted_date\nW9,2026-08-14\n", mtime=0))
     return root
+
+
+def write_manifest(folder: Path, kind: str, records: Mapping[str, int]) -> None:
+    """Write `manifest.json` beside the parts; `records` counts those of each part, by its path in the folder."""
+    files = [
+        {
+            "url": f"s3://openalex/data/{kind}/works/{name}",
+            "meta": {"content_length": (folder / name).stat().st_size, "record_count": count},
+        }
+        for name, count in records.items()
+    ]
+    (folder / "manifest.json").write_text(json.dumps({"format": kind, "entity": "works", "files": files}))
 
 
 def made_up_works(first: int, size: int, seed: int = 0, xpac: float = 0.4) -> list[dict[str, Any]]:

@@ -123,7 +123,7 @@ def test_sums_at_the_bounds_are_taken(shares, total):
 
 
 @given(st.lists(st.integers(0, 1000), min_size=3, max_size=3))
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=7 * settings.default.max_examples)
 def test_a_sum_is_judged_in_whole_thousandths(thousandths):
     found = parse_probabilities(said([f"{part // 1000}.{part % 1000:03}" for part in thousandths]), LABELS)
     assert (found is not None) == (980 <= sum(thousandths) <= 1020)

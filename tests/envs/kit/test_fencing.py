@@ -84,7 +84,7 @@ PIECES = (
 
 
 @given(st.lists(PIECES, max_size=6).map("".join))
-@settings(max_examples=6 * settings.default.max_examples)
+@settings(max_examples=10 * settings.default.max_examples)
 def test_no_special_token_survives_in_any_spelling_and_a_second_time_changes_nothing(text):
     shown = as_data(text)
     assert survivors(shown) == set()
@@ -114,7 +114,7 @@ UNSUSPICIOUS = st.text(st.characters(exclude_categories=["Cs"], exclude_characte
 
 
 @given(st.lists(st.sampled_from(WORDS) | UNSUSPICIOUS).map(" ".join))
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=4 * settings.default.max_examples)
 def test_text_without_a_special_token_is_unchanged(text):
     assert as_data(text) == text
 

@@ -63,6 +63,7 @@ def test_the_report_stands_on_its_own(done: tuple[Path, str]) -> None:
     page = (out / "report.html").read_text()
     assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", page)
     assert page.count("<svg") > 8
+    assert page.index("<svg") < page.index("<li>"), "the picture of all scores comes first"
     assert "RL" in re.findall(r"<li>(.*?)</li>", page, re.DOTALL)[0], "the answer to the question comes first"
 
 
