@@ -62,12 +62,12 @@ test-slow: setup
 # The optional packages ask for older versions of some of ours, so they live in an environment that lies over $(VENV).
 # Every version is named in tests/extras.txt: resolving them anew takes pip minutes and finds nothing.
 EXTRAS := build/extras
-WITH_EXTRAS := tests/datasets/openalex/test_snapshot.py tests/engine/compute/test_dora.py tests/envs/integrations \
+WITH_EXTRAS := tests/test_oldest_python.py tests/datasets/openalex/test_snapshot.py tests/engine/compute/test_dora.py tests/envs/integrations \
 	tests/evaluation/test_inspect_tasks.py tests/datasets/labels/test_ray.py tests/test_doctests.py
 $(EXTRAS)/.installed: tests/extras.txt | setup
 	@$(PYTHON) -m venv --clear --without-pip $(EXTRAS)
 	@$(BIN)/python -m pip --python $(EXTRAS)/bin/python install -qq --disable-pip-version-check --no-deps -r tests/extras.txt \
-		|| { echo "The optional packages are not tested: the package index cannot be reached, see above."; exit 75; }
+		|| { echo "The optional packages are not tested: they could not be installed, see above."; exit 75; }
 	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 		> "$$($(EXTRAS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
 	@touch $@

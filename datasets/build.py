@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .atomic_files import scratch_folder
 from .card import write_card
 from .dataset_folder import dataset_files, dataset_folder, finish, start_over
 from .disruption.cd_index import disruption_counts
@@ -23,6 +24,7 @@ from .labels.eligibility import LabelRules, content_checks
 from .labels.graph_labels import GraphLabels, NoveltyScores, graph_labels, novelty_of_dataset, save_papers
 from .labels.schemes import tertile_cuts
 from .near_duplicates import later_copies
+from .openalex.mapped_rows import MappedRows
 from .openalex.notices import title_as_published
 from .openalex.works_table import WorksTable, citation_graph
 from .paper import Paper, is_hit
@@ -134,11 +136,13 @@ def build_dataset(
         cannot = np.logical_or.reduce([failed for _, failed in excluded])
         save_papers(folder / "graph", graph, fields, cannot, novelty and novelty.venues)
 
-    papers = {
-        name: _papers(works, graph, of_split, computed, same, options.max_references)
-        for name, of_split in chosen.items()
-    }
-    return write_dataset(out, papers, facts, options, save_graph)
+    with dataset_folder(out), scratch_folder(out / "texts") as scratch:
+        texts = _Texts.of_papers(works, graph, np.concatenate(list(chosen.values())), scratch)
+        papers = {
+            name: _papers(works, graph, texts, of_split, computed, same, options.max_references)
+            for name, of_split in chosen.items()
+        }
+        return write_dataset(out, papers, facts, options, save_graph)
 
 
 def choose_papers(
@@ -258,9 +262,35 @@ def _computed_fields(graph: CitationGraph, labels: GraphLabels, novelty: Novelty
     return fields
 
 
+@dataclass(frozen=True)
+class _Texts:
+    """What prompts show of papers, and of the works that they cite."""
+
+    papers: MappedRows
+    cited: MappedRows
+
+    @classmethod
+    def of_papers(cls, works: WorksTable, graph: CitationGraph, nodes: np.ndarray, folder: Path) -> _Texts:
+        wanted = np.zeros(works.num_rows, bool)
+        wanted[nodes] = True
+        papers = np.flatnonzero(wanted)
+        for start in range(0, papers.size, ROWS_AT_A_TIME):
+            wanted[np.concatenate(_references(graph, papers[start : start + ROWS_AT_A_TIME]))] = True
+        of_cited = ["title", "publication_date", "publication_year"]
+        return cls(
+            MappedRows(works, papers, [*AS_RECORDED, "field"], folder / "papers.arrow"),
+            MappedRows(works, np.flatnonzero(wanted), of_cited, folder / "cited.arrow"),
+        )
+
+
+def _references(graph: CitationGraph, nodes: np.ndarray) -> list[np.ndarray]:
+    return [graph.references(node) for node in nodes.tolist()]
+
+
 def _papers(
     works: WorksTable,
     graph: CitationGraph,
+    texts: _Texts,
     nodes: np.ndarray,
     computed: dict[str, np.ndarray],
     same: dict[str, Any],
@@ -272,7 +302,7 @@ def _papers(
     """
     for start in range(0, nodes.size, ROWS_AT_A_TIME):
         part = nodes[start : start + ROWS_AT_A_TIME]
-        rows, titles = works.rows(part).to_pylist(), _reference_titles(works, graph, part, max_references)
+        rows, titles = texts.papers.rows(part).to_pylist(), _reference_titles(texts, graph, part, max_references)
         ids = works.ids(part)
         columns = [array[part].tolist() for array in computed.values()]
         for name, row, earlier, *values in zip(ids, rows, titles, *columns, strict=True):
@@ -282,15 +312,15 @@ def _papers(
             yield Paper(**work, **fields, **same)
 
 
-def _reference_titles(works: WorksTable, graph: CitationGraph, nodes: np.ndarray, most: int) -> list[tuple[str, ...]]:
+def _reference_titles(texts: _Texts, graph: CitationGraph, nodes: np.ndarray, most: int) -> list[tuple[str, ...]]:
     """Titles of references that are in the data and certainly appeared before the paper itself.
 
     A record can hold the reference list of a later version, whose references were not there on the day that the prompts
     speak of and tell who went on working on the paper.
     """
-    lists = [graph.references(node) for node in nodes.tolist()]
+    lists = _references(graph, nodes)
     wanted = np.unique(np.concatenate([nodes, *lists]))
-    rows = works.rows(wanted, ["title", "publication_date", "publication_year"]).to_pylist()
+    rows = texts.cited.rows(wanted).to_pylist()
     row_of = dict(zip(wanted.tolist(), rows, strict=True))
 
     def earlier_titles(node: int, cited: np.ndarray) -> Iterator[str]:

@@ -64,7 +64,8 @@ def ray_atypicality(
     path, executor = str(Path(directory).resolve()), _executor()
     shared = executor.share(array)
     tasks = [(path, shared, year, papers, null, samples, seed, memory) for year, papers in years]
-    return Atypicality.of_years(graph.n_papers, _finished(executor, _atypicality_task, tasks))
+    years = _finished(executor, _atypicality_task, tasks)
+    return Atypicality.of_years(graph.n_papers, years, on_disk=memory is not None)
 
 
 def _executor() -> RayExecutor:

@@ -16,7 +16,7 @@ from ..graph.csr import year_order
 from ..jit import kernel, run_chunks, thread_count
 from .null_models import expected_counts, null_sums
 from .venue_pairs import VenuePairs, YearSlots, checked_venues, venue_pairs, year_slots
-from .year_plan import YearPlan
+from .year_plan import YearPlan, new_array
 
 NULLS = ("shuffle", "switch")
 DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
@@ -58,18 +58,26 @@ class Atypicality:
         return self.z10, self.z_median, self.n_pairs
 
     @classmethod
-    def of_years(cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Atypicality:
-        """Combine the results of `atypicality_of_year`: ``(papers, z, n)`` for every year, in any order."""
-        whole = cls.undefined(n_papers)
+    def of_years(
+        cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], on_disk: bool = False
+    ) -> Atypicality:
+        """Combine the results of `atypicality_of_year`: ``(papers, z, n)`` for every year, in any order.
+
+        `on_disk` is that of `undefined`.
+        """
+        whole = cls.undefined(n_papers, on_disk)
         for papers, z, n in years:
             whole.put(papers, z, n)
         return whole
 
     @classmethod
-    def undefined(cls, n_papers: int) -> Atypicality:
-        """Of papers without pairs, to be filled by `put`."""
+    def undefined(cls, n_papers: int, on_disk: bool = False) -> Atypicality:
+        """Of papers without pairs, to be filled by `put`; with `on_disk` the halves lie in an unnamed file."""
         z, n = np.full((2, n_papers), np.nan), np.zeros((2, n_papers), np.int64)
-        return cls(z[0], z[1], n[0], n[1], np.full((len(HALVES), 2, n_papers), np.nan, np.float32))
+        halves = new_array((len(HALVES), 2, n_papers), np.float32, on_disk)
+        for half in halves:
+            half[:] = np.nan
+        return cls(z[0], z[1], n[0], n[1], halves)
 
     def put(self, papers: np.ndarray, z: np.ndarray, n: np.ndarray) -> None:
         """Fill in what `atypicality_of_year` returned for the papers of one year."""
@@ -110,7 +118,8 @@ def atypicality(
     memory : int, optional
         Bytes, beside the graph, the venues and the results, for the citing years that are computed at a time, one for
         each thread. The pairs of a year that need more are counted in parts, each in the same null networks, drawn
-        anew; their scores lie in a file of the system's temporary folder. The result does not depend on it.
+        anew. Their scores and the `halves` lie in files of the system's temporary folder, so that the results take 32
+        bytes a paper and not 144. The result does not depend on it.
 
     Raises
     ------
@@ -143,7 +152,7 @@ def atypicality(
     """
     venues, samples, years = checked_request(graph, venues, null, samples, seed)
     share = None if memory is None else memory // thread_count(threads)
-    whole = Atypicality.undefined(graph.n_papers)
+    whole = Atypicality.undefined(graph.n_papers, on_disk=memory is not None)
 
     def one_year(year: int, papers: np.ndarray) -> None:
         whole.put(papers, *atypicality_of_year(graph, venues, year, papers, null, samples, seed, share))

@@ -50,11 +50,16 @@ class YearPlan:
         return cls((memory - fixed) // COUNTED_PAIR, min(SCORES, (memory - fixed) // score), n_pairs > 0)
 
     def scores(self, rows: int, n_pairs: int) -> np.ndarray:
-        """An array for the scores, float64 (rows, n_pairs): in memory, or in a temporary file that is never seen."""
-        if not self.on_disk:
-            return np.empty((rows, n_pairs))
-        with tempfile.TemporaryFile() as file:
-            return np.memmap(file, np.float64, "w+", shape=(rows, n_pairs))
+        """An array for the scores, float64 (rows, n_pairs)."""
+        return new_array((rows, n_pairs), np.float64, self.on_disk)
+
+
+def new_array(shape: tuple[int, ...], dtype: type[np.floating], on_disk: bool) -> np.ndarray:
+    """An array of any content: in memory, or in a temporary file that is never seen and goes with the array."""
+    if not on_disk or 0 in shape:
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def least_bytes(slots: YearSlots, pairs: VenuePairs) -> int:

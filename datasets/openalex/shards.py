@@ -22,6 +22,7 @@ from ..atomic_files import aside, remove_unfinished
 from ..errors import BadInput
 from ..progress import reading_bar
 from ..ray_executor import RayExecutor
+from .mapped_rows import grouped
 from .record import WORKS_SCHEMA
 from .snapshot import Part, current_works, parts_of, read_part
 from .works_table import WorksTable
@@ -30,7 +31,6 @@ WRITTEN_FROM = "scisci_gym.written_from"
 """Key of the parquet metadata that marks a shard of a works table: JSON of what it was made from."""
 FORMAT = 2
 TAIL_BYTES = 1 << 16
-GROUP_BYTES = 32 << 20
 # Below this a pool of processes costs more than it saves: each takes about two seconds to start.
 WORTH_A_POOL = 256 << 20
 _DICTIONARY = ["field", "venue", "type", "language"]
@@ -194,24 +194,12 @@ def write_shard(
         aside(shard) as unfinished,
         pq.ParquetWriter(unfinished, WORKS_SCHEMA, write_statistics=False, **options) as writer,
     ):
-        for group in _groups(read_part(part, dropped, skip_bad=skip_bad, advance=advance)):
+        for group in grouped(read_part(part, dropped, skip_bad=skip_bad, advance=advance)):
             writer.write_table(group, row_group_size=group.num_rows)
             rows += group.num_rows
         report = {**_fingerprint(part, skip_bad), "dropped": dict(sorted(dropped.items()))}
         writer.add_key_value_metadata({WRITTEN_FROM: json.dumps(report)})
     return rows
-
-
-def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        if len(batch):
-            held.append(batch)
-        if sum(batch.nbytes for batch in held) >= GROUP_BYTES:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)
 
 
 def _fingerprint(part: Part, skip_bad: bool) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class WorksTable:
     def scan(self, columns: list[str]) -> Iterator[pa.Table]:
         """Columns of all works, piece after piece, in order."""
         for piece, rows in zip(self.pieces, self.kept, strict=True):
-            yield _columns(piece, columns) if rows is None else _take(piece, rows, columns)
+            yield _columns(piece, columns) if rows is None else pa.concat_tables(_taken(piece, rows, columns))
 
     def column(self, name: str) -> np.ndarray:
         """A numeric or boolean column, array (N,)."""
@@ -139,18 +139,21 @@ class WorksTable:
             yield lists.value_lengths().to_numpy(), cited if self.retired is None else self.retired.current(cited)
 
     def rows(self, positions: np.ndarray, columns: list[str] | None = None) -> pa.Table:
-        """The works at `positions`, in that order, read from where they lie."""
+        """The works at `positions`, in that order, read from where they lie; see `MappedRows` for many times a few."""
         order = np.argsort(positions, kind="stable")
         columns = columns or WORKS_SCHEMA.names
-        tables = []
-        for index, local in _by_piece(positions[order], self.lengths()):
-            rows = self.kept[index]
-            tables.append(_take(self.pieces[index], local if rows is None else rows[local], columns))
+        tables = list(self.taken(positions[order], columns))
         if not tables:
             return pa.schema([WORKS_SCHEMA.field(name) for name in columns]).empty_table()
         back = np.empty(order.size, np.int64)
         back[order] = np.arange(order.size)
         return pa.concat_tables(tables).take(pa.array(back))
+
+    def taken(self, positions: np.ndarray, columns: list[str]) -> Iterator[pa.Table]:
+        """The works at ascending `positions`, those of one row group of a shard after the other."""
+        for index, local in by_piece(positions, self.lengths()):
+            rows = self.kept[index]
+            yield from _taken(self.pieces[index], local if rows is None else rows[local], columns)
 
     def to_table(self) -> pa.Table:
         """Everything in memory, merges in the references carried out."""
@@ -199,23 +202,22 @@ def _columns(piece: pa.Table | Path, columns: list[str]) -> pa.Table:
     return pq.read_table(piece, columns=columns) if isinstance(piece, Path) else piece.select(columns)
 
 
-def _by_piece(rows: np.ndarray, lengths: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+def by_piece(rows: np.ndarray, lengths: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
     """The pieces, of some lengths one after the other, that hold ascending `rows`, and which rows of each these are."""
-    first = 0
-    for index, length in enumerate(lengths):
-        local = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + length)] - first
-        first += length
-        if local.size:
-            yield index, local
+    ends = np.cumsum(lengths)
+    cuts = np.searchsorted(rows, ends)
+    for index, (low, high) in enumerate(zip([0, *cuts[:-1]], cuts, strict=True)):
+        if low < high:
+            yield index, rows[low:high] - (ends[index] - lengths[index])
 
 
-def _take(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> pa.Table:
+def _taken(piece: pa.Table | Path, rows: np.ndarray, columns: list[str]) -> Iterator[pa.Table]:
     """Rows of a piece by ascending position; of a shard only the row groups that hold one are read."""
     if not isinstance(piece, Path):
-        return piece.select(columns).take(pa.array(rows))
-    shard = pq.ParquetFile(piece)
-    lengths = [shard.metadata.row_group(group).num_rows for group in range(shard.num_row_groups)]
-    tables = [shard.schema_arrow.empty_table().select(columns)]
-    for group, local in _by_piece(rows, lengths):
-        tables.append(shard.read_row_group(group, columns=columns).take(pa.array(local)))
-    return pa.concat_tables(tables)
+        yield piece.select(columns).take(pa.array(rows))
+        return
+    with pq.ParquetFile(piece) as shard:
+        lengths = [shard.metadata.row_group(group).num_rows for group in range(shard.num_row_groups)]
+        yield shard.schema_arrow.empty_table().select(columns)
+        for group, local in by_piece(rows, lengths):
+            yield shard.read_row_group(group, columns=columns).take(pa.array(local))

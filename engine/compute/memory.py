@@ -4,6 +4,7 @@ A system that has promised more memory than it has ends the whole process when t
 refused before.
 """
 
+import ctypes
 from pathlib import Path
 
 import torch
@@ -73,6 +74,15 @@ def free_bytes(device: torch.device) -> int | None:
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def return_freed_memory() -> None:
+    """Give what this process has freed back to the system, where its allocator (glibc's) keeps it for later."""
+    if _TRIM is not None:
+        _TRIM(ctypes.c_size_t(0))
 
 
 def _activation_bytes(base: BaseModel) -> float:

@@ -18,6 +18,7 @@ import torch
 from ..compute.adapters import AdapterWeights, LoraSpec, adapter_from_tensors, new_adapter
 from ..compute.checkpoints import Checkpoint, CheckpointInfo, CheckpointPath, CheckpointStore, check_name, now
 from ..compute.loading import choose_device, choose_threads, find_model, load_model, suited_dtype
+from ..compute.memory import return_freed_memory
 from ..compute.model import BaseModel
 from ..compute.optimizer import AdamSettings, new_optimizer, optim_step, optimizer_tensors, restore_optimizer
 from ..compute.sampling import Sampler, SampleResult
@@ -49,8 +50,11 @@ class TrainingModel:
     def forward_backward(
         self, data: Sequence[TrainingDatum], loss_fn: str, config: Mapping[str, float], *, backward: bool = True
     ) -> ForwardBackwardResult:
-        """See `training.forward_backward`."""
-        return forward_backward(self.base, self.adapter, data, loss_fn, config, backward=backward)
+        """See `training.forward_backward`. The memory of a large model's passes goes back to the system."""
+        result = forward_backward(self.base, self.adapter, data, loss_fn, config, backward=backward)
+        if not self.base.is_small:
+            return_freed_memory()
+        return result
 
     def optim_step(self, settings: AdamSettings) -> dict[str, float]:
         """See `optim_step`."""
@@ -304,6 +308,8 @@ class Backend:
                 results |= {id(job): error for job in members}
         for sampler in self._samplers.values():
             sampler.forget()
+            if not sampler.base.is_small:
+                return_freed_memory()
         return [results[id(job)] for job in jobs]
 
     def _sample(self, session: SamplingSession, jobs: list[SampleJob]) -> list[SampleResult]:

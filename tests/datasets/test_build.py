@@ -340,3 +340,20 @@ def test_a_dataset_is_pushed_with_its_card_and_without_its_graph(built, monkeypa
     assert calls == [("me/papers", "dataset", True), ["README.md", "card.json", "data/*.parquet"]]
     readme = (built / "README.md").read_text()
     assert "split: test_post_cutoff" in readme
+
+
+def test_the_shards_are_read_as_often_for_many_papers_as_for_few(tmp_path, small_works, command, monkeypatch):
+    reads = []
+    plain = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile, "read_row_group", lambda self, *args, **named: reads.append(args) or plain(self, *args, **named)
+    )
+    seen = []
+    for rows_at_a_time in (4096, 8):
+        monkeypatch.setattr("scisci_gym.datasets.build.ROWS_AT_A_TIME", rows_at_a_time)
+        reads.clear()
+        result = command("build", "snapshot", small_works, "--out", tmp_path / str(rows_at_a_time), "--quiet")
+        assert result.exit_code == 0, result.output
+        seen.append(len(reads))
+    assert seen[0] == seen[1] > 0
+    assert tree(tmp_path / "4096" / "data") == tree(tmp_path / "8" / "data")

@@ -1,4 +1,4 @@
-"""Labels on Ray: the same bits as in one process, also when a worker is killed."""
+"""Labels on a Ray cluster of two nodes: the same bits as in one process, also when a worker is killed."""
 
 import os
 import signal
@@ -20,6 +20,7 @@ from scisci_gym.datasets.novelty import atypicality
 from scisci_gym.datasets.ray_executor import RayExecutor
 
 ray = pytest.importorskip("ray", reason="Ray is an optional extra: pip install 'scisci-gym[ray]'")
+Cluster = pytest.importorskip("ray.cluster_utils").Cluster
 pytestmark = pytest.mark.slow
 
 
@@ -27,9 +28,12 @@ pytestmark = pytest.mark.slow
 def cluster():
     # A test of another file may have left its own cluster.
     ray.shutdown()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    nodes.add_node(num_cpus=1)
+    ray.init(address=nodes.address, log_to_driver=False)
     yield
     ray.shutdown()
+    nodes.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +45,16 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("graph")
     graph.save(folder)
     return folder, graph, rng.integers(-1, 40, papers)
+
+
+def _node(_: int) -> str:
+    time.sleep(0.5)
+    return ray.get_runtime_context().get_node_id()
+
+
+def test_tasks_run_on_both_nodes():
+    assert sum(node["Alive"] for node in ray.nodes()) == 2
+    assert len(set(RayExecutor("this test").map(_node, range(8)))) == 2
 
 
 def test_counts_are_identical(saved):

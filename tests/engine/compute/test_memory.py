@@ -1,5 +1,6 @@
 """Memory is bounded: the head in parts, layers of long sequences computed twice, and what cannot fit is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,21 @@ def test_rows_wait_where_their_keys_and_values_do_not_fit_together(
     monkeypatch.setattr(sampling, "free_bytes", lambda _: 2 * memory.cache_bytes(base, 16 * 4 + 2 * 16 + 3 * 6))
     assert sampler.sample(frozen, requests) == expected
     assert rounds == [3, 2] * 6
+
+
+@pytest.mark.skipif(memory._TRIM is None, reason="the allocator is not glibc's")
+def test_freed_memory_goes_back_to_the_system():
+    def own_bytes() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+    # Small enough for the heap, which ends at its last block: as long as that is there, nothing before it is returned.
+    blocks = [np.ones(60_000, np.uint8) for _ in range(4000)]
+    held = own_bytes()
+    last = blocks[-1]
+    del blocks
+    kept = own_bytes()
+    memory.return_freed_memory()
+    assert held - own_bytes() > 150e6
+    assert kept - own_bytes() > 100e6
+    assert last.sum() == 60_000

@@ -3,6 +3,7 @@
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tinker
 from toy_data import cpu_backend, random_tokens, supervised
@@ -10,6 +11,7 @@ from toy_data import cpu_backend, random_tokens, supervised
 from scisci_gym.engine import local_engine
 from scisci_gym.engine.compute.adapters import LoraSpec
 from scisci_gym.engine.compute.sampling import SampleRequest
+from scisci_gym.engine.compute.training import TrainingDatum
 from scisci_gym.engine.errors import RequestError
 from scisci_gym.engine.serve import client_sessions, sampling_sessions
 from scisci_gym.engine.serve.backend import Backend
@@ -205,3 +207,19 @@ def test_a_client_that_ends_frees_its_samplers(
         tinker.ServiceClient().create_sampling_client(base_model="tiny").result()
         assert len(server.backend.sessions) == 2
         assert not server.backend.models
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_a_large_model_returns_what_sampling_and_training_have_freed(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, is_small: bool
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr("scisci_gym.engine.serve.backend.return_freed_memory", lambda: calls.append(1))
+    model = backend.model(MODEL)
+    model.base.is_small = is_small
+    sample(backend, backend.sampler_from_model(MODEL))
+    assert len(calls) == (0 if is_small else 1)
+    tokens = np.arange(3, 12)
+    inputs = {"target_tokens": tokens[1:], "weights": np.ones(8, np.float32)}
+    model.forward_backward([TrainingDatum(tokens[:-1], inputs)], "cross_entropy", {})
+    assert len(calls) == (0 if is_small else 2)

@@ -1,0 +1,59 @@
+"""Texts in an order of one's own: the same rows as those of the shards, each row group read once."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scisci_gym.datasets.openalex import mapped_rows
+from scisci_gym.datasets.openalex.mapped_rows import MappedRows, grouped
+from scisci_gym.datasets.openalex.record import WORKS_SCHEMA
+from scisci_gym.datasets.openalex.works_table import WorksTable
+
+COLUMNS = ["title", "publication_year"]
+
+
+@pytest.fixture(scope="module")
+def works(tmp_path_factory):
+    """Five hundred works in two shards, in row groups of thirty, some of them taken out."""
+    folder = tmp_path_factory.mktemp("shards")
+    for shard, numbers in enumerate((np.arange(200), np.arange(200, 500))):
+        unknown = dict.fromkeys(WORKS_SCHEMA.names)
+        rows = [
+            {**unknown, "work_id": n, "title": f"title {n}" * (n % 7), "publication_year": 1900 + n % 90}
+            for n in numbers.tolist()
+        ]
+        pq.write_table(pa.Table.from_pylist(rows, WORKS_SCHEMA), folder / f"part-{shard}.parquet", row_group_size=30)
+    table = WorksTable.of_shards(sorted(folder.iterdir()))
+    return table.where(np.arange(500) % 11 != 3)
+
+
+@given(st.data())
+def test_rows_are_those_of_the_shards(works, tmp_path_factory, data):
+    among = data.draw(st.sets(st.integers(0, works.num_rows - 1), min_size=1))
+    positions = np.array(sorted(among))
+    asked = np.array(data.draw(st.lists(st.sampled_from(positions.tolist()), max_size=40)), np.int64)
+    rows = MappedRows(works, positions, COLUMNS, tmp_path_factory.mktemp("mapped") / "rows.arrow")
+    assert rows.rows(asked).to_pylist() == works.rows(asked, COLUMNS).to_pylist()
+
+
+def test_batches_of_the_file_do_not_change_the_rows(works, tmp_path, monkeypatch):
+    monkeypatch.setattr(mapped_rows, "grouped", lambda batches: grouped(batches, size=1000))
+    positions = np.arange(works.num_rows)
+    rows = MappedRows(works, positions, COLUMNS, tmp_path / "rows.arrow")
+    assert pa.ipc.open_file(tmp_path / "rows.arrow").num_record_batches > 5
+    assert rows.rows(positions[::-1]).to_pylist() == works.rows(positions[::-1], COLUMNS).to_pylist()
+
+
+def test_a_row_group_is_read_once_however_often_rows_are_asked_for(works, tmp_path, monkeypatch):
+    reads = []
+    plain = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile, "read_row_group", lambda self, *args, **named: reads.append(args) or plain(self, *args, **named)
+    )
+    rows = MappedRows(works, np.arange(works.num_rows), COLUMNS, tmp_path / "rows.arrow")
+    for start in range(0, works.num_rows, 10):
+        rows.rows(np.arange(start, min(start + 10, works.num_rows)))
+    assert len(reads) == 7 + 10
