@@ -6,8 +6,10 @@
 ``python benchmarks/ingestion.py memory DIR`` converts the first part of a snapshot, and it many times over, each in
 a process of its own: peak memory.
 
-``python benchmarks/ingestion.py formats WORKS`` writes made-up works of OpenAlex's size in both formats of a snapshot
-and converts each in turn, in one process: works a CPU second, medians and their ratio.
+``python benchmarks/ingestion.py formats WORKS [EXAMPLES]`` writes works in both formats of a snapshot and converts each
+in turn, in one process: works a CPU second, medians and their ratio. The works are made up, or copies of those in
+EXAMPLES (gzipped JSON lines of works as the API gives them), each with numbers and words of its own, which compress as
+real works do.
 
 ``python benchmarks/ingestion.py scale WORKS MEMORY [--novelty]`` writes a made-up parquet snapshot and runs `scisci-gym
 build snapshot --memory MEMORY` on it, in the present folder: seconds and peak memory, in all and for each work.
@@ -28,6 +30,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -61,7 +64,7 @@ def speed(folder: Path, rounds: int = 7) -> None:
     print(f"{'ratio':20} {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
 
 
-def formats(works: int, rounds: int = 7, part: int = 10_000) -> None:
+def formats(works: int, examples: Path | None = None, rounds: int = 7, part: int = 10_000) -> None:
     """Works a CPU second out of JSON lines and out of parquet, shards written."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "datasets"))
     from openalex_file import made_up_works, write_snapshot
@@ -73,7 +76,8 @@ def formats(works: int, rounds: int = 7, part: int = 10_000) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         sizes = [min(part, works - first) for first in range(0, works, part)]
-        write_snapshot(root, (made_up_works(1 + at * part, size) for at, size in enumerate(sizes)))
+        made = made_up_works if examples is None else _CopiedWorks(examples)
+        write_snapshot(root, (made(1 + at * part, size) for at, size in enumerate(sizes)))
         for at in range(rounds + 1):
             for name, found in rates.items():
                 parts = parts_of(root / "data" / name)
@@ -87,6 +91,28 @@ def formats(works: int, rounds: int = 7, part: int = 10_000) -> None:
             print(f"{name:8} {size / 1e6:6.1f} MB  {statistics.median(found):8,.0f} works a CPU second ({spread})")
     ratios = [columns / lines for lines, columns in zip(*rates.values(), strict=True)]
     print(f"{'ratio':8} {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+
+
+class _CopiedWorks:
+    """Copies of real works, each with an id, a DOI and a word in title and abstract that no other has."""
+
+    def __init__(self, examples: Path) -> None:
+        with gzip.open(examples) as lines:
+            works = [json.loads(line) for line in lines]
+        # Responses with `select` hold a part of each work only.
+        self.works = [work for work in works if "authorships" in work and "locations" in work]
+
+    def __call__(self, first: int, size: int) -> list[dict[str, Any]]:
+        return [self._copy(number) for number in range(first, first + size)]
+
+    def _copy(self, number: int) -> dict[str, Any]:
+        work = self.works[number % len(self.works)]
+        title, index = f"{work['title']} {number}", work.get("abstract_inverted_index")
+        new = {"id": f"https://openalex.org/W{number}", "doi": f"https://doi.org/10.5555/{number}", "title": title}
+        if index:
+            after = 1 + max(place for places in index.values() for place in places)
+            new["abstract_inverted_index"] = {**index, f"word{number}": [after]}
+        return {**work, **new, "display_name": title}
 
 
 def scale(works: int, room: str, *options: str) -> None:
@@ -215,8 +241,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["speed", folder]:
             speed(Path(folder))
-        case ["formats", works]:
-            formats(int(works))
+        case ["formats", works, *examples]:
+            formats(int(works), *map(Path, examples))
         case ["scale", works, room, *options]:
             scale(int(works), room, *options)
         case ["memory", folder]:

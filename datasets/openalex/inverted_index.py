@@ -7,12 +7,12 @@ without a Python object for each word. They mark records that are unusual, and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
+from pyarrow.compute import call_function
 
 from ..jit import kernel
 from .record import LONGEST_ABSTRACT, abstract_from_inverted_index, reference_numbers
@@ -60,11 +60,15 @@ def abstract_texts(indexes: Sequence[bytes] | pa.Array) -> pa.Array:
         odd[:] = True
     if not odd.any():
         return column
-    texts = column.to_pylist() if not odd.all() else [""] * len(indexes)
-    for row in np.flatnonzero(odd).tolist():
-        with suppress(orjson.JSONDecodeError):
-            texts[row] = abstract_from_inverted_index(orjson.loads(raw[starts[row] : ends[row]].tobytes()))
-    return pa.array(texts, pa.string())
+    texts = [_plain_text(raw[starts[row] : ends[row]].tobytes()) for row in np.flatnonzero(odd).tolist()]
+    return call_function("replace_with_mask", [column, pa.array(odd), pa.array(texts, pa.string())])
+
+
+def _plain_text(index: bytes) -> str:
+    try:
+        return abstract_from_inverted_index(orjson.loads(index))
+    except orjson.JSONDecodeError:
+        return ""
 
 
 def reference_lists(lists: Sequence[bytes]) -> pa.Array:
@@ -138,8 +142,12 @@ def is_space(raw, i):
 
 
 @kernel
-def _unescape(raw, begin, end, out, w):
-    """Copy a JSON string without its escapes; the new end, or -1 if an escape is a space or half of a character."""
+def _unescape(raw, begin, end, out, w, first):
+    """Copy a JSON string without its escapes to `w`, behind the text that begins at `first`; the new end.
+
+    Escaped line breaks and tabs become one space, as between words. -1 if an escape is another space or half of a
+    character.
+    """
     i = begin
     while i < end:
         c = raw[i]
@@ -152,6 +160,12 @@ def _unescape(raw, begin, end, out, w):
         if c == 34 or c == 92 or c == 47:
             out[w] = c
             w += 1
+            i += 2
+            continue
+        if c == 110 or c == 114 or c == 116:
+            if w > first and out[w - 1] != 32:
+                out[w] = 32
+                w += 1
             i += 2
             continue
         if c != 117:
@@ -286,7 +300,7 @@ def _lay_out(raw, starts, ends, head, tail, following, word_begins, word_ends, o
                 while usual and word >= 0:
                     first, stop = word_begins[word], word_ends[word]
                     if stop != first:
-                        if w > begin:
+                        if w > begin and out[w - 1] != 32:
                             out[w] = 32
                             w += 1
                         if stop >= 0:
@@ -294,9 +308,11 @@ def _lay_out(raw, starts, ends, head, tail, following, word_begins, word_ends, o
                                 out[w] = raw[i]
                                 w += 1
                         else:
-                            w = _unescape(raw, first, -stop, out, w)
+                            w = _unescape(raw, first, -stop, out, w, begin)
                             usual = w >= 0
                     word = following[word]
+            if usual and w > begin and out[w - 1] == 32:
+                w -= 1
         else:
             usual = raw[starts[record]] == N_OF_NULL
         if not usual:

@@ -46,7 +46,7 @@ def parquet_batches(path: Path, dropped: Counter[str], skip_bad: bool) -> Iterat
     size, done = path.stat().st_size, 0
     try:
         # Pages carry checksums where the writer computed them.
-        source = pq.ParquetFile(path, buffer_size=1 << 20, page_checksum_verification=True)
+        source = pq.ParquetFile(path, page_checksum_verification=True)
         total, leaves = max(1, source.metadata.num_rows), _leaves(source)
         for group in range(source.num_row_groups):
             for batch in source.iter_batches(BATCH_ROWS, row_groups=[group], columns=leaves):

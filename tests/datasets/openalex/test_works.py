@@ -102,6 +102,14 @@ def test_a_word_at_many_positions_takes_more_room_than_its_json(length):
     assert abstract_from_inverted_index(index) == text
 
 
+def test_line_breaks_inside_words_do_not_take_the_plain_way(monkeypatch):
+    """Of abstracts as long as these, one in two hundred has some, and the plain way takes a hundred times as long."""
+    monkeypatch.setattr("scisci_gym.datasets.openalex.inverted_index._plain_text", lambda index: 1 / 0)
+    index = {"\n": [0], "end.\n\nA": [1], "b\t": [2], "c": [3], "\r\n": [4]}
+    assert abstract_texts([json.dumps(index).encode()]).to_pylist() == ["end. A b c"]
+    assert abstract_from_inverted_index(index) == "end. A b c"
+
+
 # Everything a JSON writer may do to a word: escapes, surrogate pairs, all kinds of space, no escapes at all.
 characters = st.one_of(
     st.characters(codec="utf-8"), st.sampled_from('"\\/\b\f\n\r\t\u00a0\u2003\u2028\u3000é中😀{}[]:,')
