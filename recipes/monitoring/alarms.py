@@ -73,7 +73,8 @@ def not_finite(rows: Sequence[Row]) -> Iterator[Alarm]:
 
 
 def sampler_kl(rows: Sequence[Row]) -> Iterator[Alarm]:
-    """KL of sampler and trainer is above `SAMPLER_KL_SPIKE` in the last step, or its median above `SAMPLER_KL_HIGH`."""
+    """KL of sampler and trainer is above `SAMPLER_KL_SPIKE` in the last step, or above `SAMPLER_KL_HIGH` in the median
+    of the last `RECENT` steps: in fewer it may be noise."""
     for measure in (m.SAMPLER_KL, m.SAMPLER_KL_V1):
         points = m.finite(rows, measure.key)[-RECENT:]
         if not points:
@@ -83,7 +84,7 @@ def sampler_kl(rows: Sequence[Row]) -> Iterator[Alarm]:
             text = f"{measure.key} is {last:.3g} (limit {SAMPLER_KL_SPIKE:g}); lower learning_rate or num_substeps"
             yield Alarm("kl-spike", "error", step, text)
             return
-        if middle > SAMPLER_KL_HIGH:
+        if len(points) == RECENT and middle > SAMPLER_KL_HIGH:
             text = (
                 f"{measure.key} has a median of {middle:.3g} over {RECENT} steps (limit {SAMPLER_KL_HIGH:g}): the "
                 "policy trains on samples of another one; lower learning_rate, num_substeps or the off-policy lag"

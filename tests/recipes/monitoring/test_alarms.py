@@ -78,6 +78,7 @@ def test_sampler_kl() -> None:
     assert names(alarms(rows(kl=[1e-4, 1e-4, 0.11]))) == [("kl-spike", "error")]
     assert names(alarms(rows(kl=[1e-4, 0.11, 1e-4]))) == [], "a spike that is over"
     assert names(alarms(rows(kl=[0.02] * 5))) == [("kl-high", "warning")]
+    assert names(alarms(rows(kl=[0.02] * 4))) == [], "too few steps for a median"
     assert names(alarms(rows(kl=[0.009] * 5))) == []
     assert names(alarms(rows(kl=[0.02, 0.02, 0.001, 0.001, 0.001]))) == [], "the median, not the mean"
     assert names(alarms(rows(kl1=[-0.2]))) == [("kl-spike", "error")], "v1 may be negative"
