@@ -30,5 +30,10 @@ def positions_of(wanted: np.ndarray, ids: np.ndarray, order: np.ndarray | None =
     if ids.size == 0:
         return np.full(wanted.size, -1, np.int64)
     order = np.argsort(ids, kind="stable") if order is None else order
-    position = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), ids.size - 1)].astype(np.int64)
-    return np.where(ids[position] == wanted, position, -1)
+    # Ids that are looked up in ascending order are found in memory that the one before has brought into the cache.
+    ascending = np.argsort(wanted)
+    sought = wanted[ascending]
+    found = order[np.minimum(np.searchsorted(ids, sought, sorter=order), ids.size - 1)]
+    position = np.empty(wanted.size, np.int64)
+    position[ascending] = np.where(ids[found] == sought, found, -1)
+    return position

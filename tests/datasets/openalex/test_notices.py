@@ -3,7 +3,10 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from scisci_gym.datasets.openalex import notices
 from scisci_gym.datasets.openalex.notices import MARKED_TITLE, NOTICE_TITLE, title_as_published
 
 MARKS = (
@@ -48,3 +51,9 @@ def test_other_titles_stay(title: str) -> None:
     assert not matches(MARKED_TITLE, title)
     assert not matches(NOTICE_TITLE, title)
     assert title_as_published(title) == title
+
+
+@given(st.from_regex(notices._ANY), st.text(max_size=5))
+def test_every_title_that_is_changed_has_a_stem(title: str, more: str) -> None:
+    changed = [each for each in (title, more + title, title + more) if notices._ANY.search(each.strip())]
+    assert [each for each in changed if not any(stem in each.lower() for stem in notices._STEMS)] == []
