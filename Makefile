@@ -11,7 +11,7 @@ SEED   ?= 0
 help:
 	@echo "make demo               build data, train and evaluate a tiny policy, write $(OUT)/report.html"
 	@echo "make demo WORKS=DIR     the same on real works in OpenAlex snapshot layout"
-	@echo "make demo MODEL=smollm2 the same with a real language model, or the folder of one: hours on two cores"
+	@echo "make demo MODEL=smollm2 the same with a real language model, or the folder of one: over an hour on two cores"
 	@echo "make test               lint, types and the quick tests: under 5 minutes on two cores"
 	@echo "make test-all           that, then the slow tests and those of the optional packages: under 25 minutes"
 	@echo "make test-next          the tests that meet the cookbook, with its next release"
