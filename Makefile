@@ -62,8 +62,9 @@ test-slow: setup
 # The optional packages ask for older versions of some of ours, so they live in an environment that lies over $(VENV).
 # Every version is named in tests/extras.txt: resolving them anew takes pip minutes and finds nothing.
 EXTRAS := build/extras
-WITH_EXTRAS := tests/test_oldest_python.py tests/datasets/openalex/test_snapshot.py tests/engine/compute/test_dora.py tests/envs/integrations \
-	tests/evaluation/test_inspect_tasks.py tests/datasets/labels/test_ray.py tests/test_doctests.py
+# Ray goes first: in a process that was connected to another cluster before, it cannot fetch objects from a second node.
+WITH_EXTRAS := tests/datasets/labels/test_ray.py tests/test_oldest_python.py tests/datasets/openalex/test_snapshot.py \
+	tests/engine/compute/test_dora.py tests/envs/integrations tests/evaluation/test_inspect_tasks.py tests/test_doctests.py
 $(EXTRAS)/.installed: tests/extras.txt | setup
 	@$(PYTHON) -m venv --clear --without-pip $(EXTRAS)
 	@$(BIN)/python -m pip --python $(EXTRAS)/bin/python install -qq --disable-pip-version-check --no-deps -r tests/extras.txt \
