@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from .record import WORKS_SCHEMA
-from .works_table import WorksTable, by_piece
+from .works_table import WorksTable, by_piece, in_order
 
 GROUP_BYTES = 32 << 20
 
@@ -38,16 +38,17 @@ class MappedRows:
             for group in grouped(batches):
                 writer.write_batch(group.combine_chunks().to_batches()[0])
         reader = pa.ipc.open_file(pa.memory_map(str(file)))
-        self._positions, self._schema = positions, schema
-        self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        batches = map(reader.get_batch, range(reader.num_record_batches))
+        self._positions, self._columns = positions, columns
+        self._pieces = [pa.Table.from_batches([batch]) for batch in batches]
 
     def rows(self, positions: np.ndarray) -> pa.Table:
         """The works at `positions` of the table, in that order; all of them must be among those of the file."""
-        local = np.searchsorted(self._positions, positions)
-        wanted, back = np.unique(local, return_inverse=True)
-        found = by_piece(wanted, [len(batch) for batch in self._batches])
-        batches = [self._batches[index].take(pa.array(rows)) for index, rows in found]
-        return pa.Table.from_batches(batches, self._schema).take(pa.array(back))
+        return in_order(np.searchsorted(self._positions, positions), self._taken, self._columns)
+
+    def _taken(self, ascending: np.ndarray) -> Iterator[pa.Table]:
+        for index, rows in by_piece(ascending, [len(piece) for piece in self._pieces]):
+            yield self._pieces[index].take(pa.array(rows))
 
 
 def grouped(batches: Iterable[pa.RecordBatch], size: int = GROUP_BYTES) -> Iterator[pa.Table]:

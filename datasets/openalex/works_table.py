@@ -140,14 +140,8 @@ class WorksTable:
 
     def rows(self, positions: np.ndarray, columns: list[str] | None = None) -> pa.Table:
         """The works at `positions`, in that order, read from where they lie; see `MappedRows` for many times a few."""
-        order = np.argsort(positions, kind="stable")
         columns = columns or WORKS_SCHEMA.names
-        tables = list(self.taken(positions[order], columns))
-        if not tables:
-            return pa.schema([WORKS_SCHEMA.field(name) for name in columns]).empty_table()
-        back = np.empty(order.size, np.int64)
-        back[order] = np.arange(order.size)
-        return pa.concat_tables(tables).take(pa.array(back))
+        return in_order(positions, lambda ascending: self.taken(ascending, columns), columns)
 
     def taken(self, positions: np.ndarray, columns: list[str]) -> Iterator[pa.Table]:
         """The works at ascending `positions`, those of one row group of a shard after the other."""
@@ -200,6 +194,17 @@ def _length(piece: pa.Table | Path) -> int:
 
 def _columns(piece: pa.Table | Path, columns: list[str]) -> pa.Table:
     return pq.read_table(piece, columns=columns) if isinstance(piece, Path) else piece.select(columns)
+
+
+def in_order(positions: np.ndarray, taken: Callable[[np.ndarray], Iterator[pa.Table]], columns: list[str]) -> pa.Table:
+    """The rows at `positions`, in that order, by a function that gives those at ascending positions, table by table."""
+    order = np.argsort(positions, kind="stable")
+    tables = list(taken(positions[order]))
+    if not tables:
+        return pa.schema([WORKS_SCHEMA.field(name) for name in columns]).empty_table()
+    back = np.empty(order.size, np.int64)
+    back[order] = np.arange(order.size)
+    return pa.concat_tables(tables).take(pa.array(back))
 
 
 def by_piece(rows: np.ndarray, lengths: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
