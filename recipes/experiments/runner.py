@@ -95,7 +95,7 @@ def is_finished(folder: Path, cfg: RecipeConfig) -> bool:
         return False
     record, config = read_run_record(folder), json.loads(json.dumps(chz.asdict(cfg), default=str))
     # A run of an earlier version has not recorded options that came later: it had their defaults.
-    later = {**LOCAL_DEFAULTS, "rows": None} if "rows" in config else LOCAL_DEFAULTS
+    later = {**LOCAL_DEFAULTS, "choose_by": None, **({"rows": None} if "rows" in config else {})}
     return record.get("status") == "finished" and {**later, **record["config"]} == config
 
 
@@ -197,7 +197,7 @@ class Runner(ExitStack):
             note = ""
             kind = engine_kind(cfg.engine or self.engine, cfg.model_name)
             self._open(kind, cfg.checkpoints, **cfg.local_options())
-            validation = validation_measure(cfg.env)
+            validation = validation_measure(cfg.env, cfg.choose_by)
             with training_progress(f"{position}{title}", folder, steps_of(cfg), self.console, validation):
                 RECIPES[recipe].run(cfg)
         if self.announce:

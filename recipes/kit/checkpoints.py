@@ -42,8 +42,8 @@ def checkpoints(log_path: str | Path) -> list[Checkpoint]:
 
 
 def best_checkpoint(log_path: str | Path, by: str | None = None) -> tuple[Checkpoint, float]:
-    """The checkpoint with the best validation score, and that score: `validation_measure` of the run's environment, or
-    the metric that `by` names.
+    """The checkpoint with the best validation score, and that score: `validation_measure` of the run, or the metric
+    that `by` names.
 
     Of equal ones it is the earliest.
 
@@ -53,7 +53,7 @@ def best_checkpoint(log_path: str | Path, by: str | None = None) -> tuple[Checkp
         If the run has no checkpoint that was validated.
     """
     state = read_state(log_path)
-    by = by or validation_measure(state.config.get("env")).key
+    by = by or validation_measure(state.config.get("env"), state.config.get("choose_by")).key
     scores = {int(row["step"]): float(row[by]) for row in state.rows if by in row}
     validated = [point for point in checkpoints(log_path) if point.sampler_path and point.step in scores]
     if not validated:

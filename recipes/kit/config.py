@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import chz
 from tinker_cookbook import cli_utils, hyperparam_utils, model_info
@@ -120,6 +120,11 @@ class RecipeConfig(EngineConfig):
         doc="Number of validation papers that checkpoints are scored on; None for all, 0 for no validation.",
     )
     eval_every: int = chz.field(default=10, doc="Updates between two validations.")
+    choose_by: Literal["macro_f1", "mcc"] | None = chz.field(
+        default=None,
+        doc="Validation score that the best checkpoint is chosen by: macro_f1 or mcc; default: macro_f1, or the mean "
+        "reward where a forecast is asked for.",
+    )
     save_every: int = chz.field(default=10, doc="Updates between two checkpoints.")
     question: str = chz.field(
         default="",

@@ -17,6 +17,7 @@ from .metrics import (
     MEASURES,
     PREDICTED,
     VALIDATION,
+    VALIDATION_MCC,
     VALIDATION_REWARD,
     Measure,
     Summary,
@@ -96,7 +97,7 @@ class RunSummary:
     @property
     def validation(self) -> Measure:
         """See `validation_measure`."""
-        return validation_measure(self.state.config.get("env"))
+        return validation_measure(self.state.config.get("env"), self.state.config.get("choose_by"))
 
     @property
     def best_validation(self) -> tuple[int, float] | None:
@@ -204,12 +205,14 @@ def majority_of(splits: Mapping[str, Any], labels: Sequence[str], split: str) ->
     return None
 
 
-def validation_measure(env_id: str | None) -> Measure:
-    """The validation score that checkpoints are chosen by.
+def validation_measure(env_id: str | None, choose_by: str | None = None) -> Measure:
+    """The validation score that checkpoints are chosen by: the run's option `choose_by`, if it was given.
 
-    It is macro-F1 where a label is asked for (also where the environment is not installed), and the mean reward where a
-    forecast is, whose label is only what it comes closest to.
+    Otherwise it is macro-F1 where a label is asked for (also where the environment is not installed), and the mean
+    reward where a forecast is, whose label is only what it comes closest to.
     """
+    if choose_by is not None:
+        return {"macro_f1": VALIDATION, "mcc": VALIDATION_MCC}[choose_by]
     forecasts = {env_class.env_id for env_class in specs() if env_class.asks_for != "label"}
     return VALIDATION_REWARD if env_id in forecasts else VALIDATION
 
@@ -220,7 +223,7 @@ def comparison_sentence(run: RunSummary) -> str:
         return "No validation scores."
     (step, best), record = run.best_validation, run.state.record
     text = f"Best {run.validation.title} is {best:.3f} (step {step})"
-    if run.validation is VALIDATION_REWARD:
+    if run.validation is not VALIDATION:
         return f"{text}."
     data, env_id = record.get("dataset", {}), str(record.get("config", {}).get("env"))
     labels = next((env_class.labels for env_class in specs() if env_class.env_id == env_id), ())

@@ -94,3 +94,16 @@ def test_processes_share_the_training_and_one_compares(dataset: Path, model: Pat
     assert [len(row["by_seed"]) for row in found["rows"]] == [2] * 4, "the seed draws the baselines' papers too"
     assert found["verdict"][0].startswith(("Yes: ", "Not shown: "))
     assert f"few: {found['verdict'][0].split(' is ')[0]}" in (out / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_pilot_compares_nothing(dataset: Path, model: Path, tmp_path: Path) -> None:
+    """Its page used to want an answer first, and failed after the last run without one."""
+    plan, out = tmp_path / "plan.toml", tmp_path / "out"
+    text = PLAN.format(dataset=dataset, model=model).replace('primary = [["sft", "format"]]', "comparisons = []")
+    plan.write_text(text.replace("seeds = [1, 2]", "seeds = [1]"))
+    done = study("--plan", str(plan), "--only", "few", "--split", "validation", "--out", str(out), "--engine", "local")
+    assert done.exit_code == 0, done.output
+    page = (out / "report.html").read_text()
+    assert "class prior" in page
+    assert "Paired comparisons" not in page

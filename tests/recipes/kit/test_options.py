@@ -124,6 +124,17 @@ def test_checkpoints_of_forecasts_are_chosen_by_the_mean_reward(tmp_path) -> Non
         assert comparison_sentence(RunSummary.of(tmp_path)) == "Best validation reward is 0.500 (step 20)."
 
 
+def test_checkpoints_are_chosen_by_mcc_where_the_run_says_so(tmp_path) -> None:
+    metrics = [{"step": 10, "validation/macro_f1": 0.6, "validation/mcc": 0.1}]
+    metrics += [{"step": 20, "validation/macro_f1": 0.5, "validation/mcc": 0.2}]
+    write_run(tmp_path, metrics, [{"name": str(b), "batch": b, "sampler_path": f"tinker://m/{b}"} for b in (10, 20)])
+    for choose_by, step, value in ((None, 10, 0.6), ("macro_f1", 10, 0.6), ("mcc", 20, 0.2)):
+        (tmp_path / "run.json").write_text(json.dumps({"config": {"env": "disruption-v0", "choose_by": choose_by}}))
+        checkpoint, found = best_checkpoint(tmp_path)
+        assert (checkpoint.step, found) == (step, value)
+    assert comparison_sentence(RunSummary.of(tmp_path)) == "Best validation MCC is 0.200 (step 20)."
+
+
 def test_a_run_without_validated_checkpoint_is_refused(tmp_path) -> None:
     write_run(tmp_path, [{"step": 0, "reward": 1.0}], [{"name": "0", "batch": 0, "sampler_path": "tinker://m/0"}])
     with pytest.raises(FileNotFoundError, match="eval_every"):
