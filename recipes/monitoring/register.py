@@ -17,7 +17,7 @@ HEADINGS = "run recipe environment base_model adapter data validation test statu
 INTRODUCTION = (
     "The recipes and `scisci-gym eval` write this file; do not edit it. `register.json` has all fields. Scores are "
     "macro-F1 of greedy answers, with 95 % bootstrap intervals where the run was evaluated; without an interval, the "
-    "best one during training, which is the mean reward of forecasts."
+    "best one during training, which is the mean reward of forecasts, and MCC where checkpoints are chosen by it."
 )
 
 
@@ -111,11 +111,12 @@ def register_text(entries: Mapping[str, Mapping[str, Any]]) -> str:
 def _score(score: Mapping[str, Any] | None, dataset: str | None) -> str:
     if score is None:
         return ""
-    value = score["macro_f1" if "macro_f1" in score else "reward"]
+    name = next(name for name in ("macro_f1", "reward", "mcc") if name in score)
+    value = score[name]
     if isinstance(value, Mapping):
         other = "" if score["dataset"] == dataset else f" on `{_cell(score['dataset'])}`"
         return f"{interval_text(value)}{other}"
-    return f"{value:.3f}"
+    return f"MCC {value:.3f}" if name == "mcc" else f"{value:.3f}"
 
 
 def _cell(value: Any) -> str:

@@ -181,3 +181,12 @@ def test_the_register_shows_the_reward_of_forecasts(config) -> None:
     folder = Path(cfg.log_path)
     assert register_run(folder)["scores"]["validation"] == {"step": 0, "reward": 0.375}
     assert "| 0.375 |" in (folder.parent / "REGISTER.md").read_text()
+
+
+def test_the_register_shows_the_mcc_of_runs_that_are_chosen_by_it(config) -> None:
+    cfg = config(choose_by="mcc")
+    with recorded_run("rl", cfg):
+        log(cfg.log_path, [{"step": 0, "validation/macro_f1": 0.25, "validation/mcc": 0.125}])
+    folder = Path(cfg.log_path)
+    assert register_run(folder)["scores"]["validation"] == {"step": 0, "mcc": 0.125}
+    assert "| MCC 0.125 |" in (folder.parent / "REGISTER.md").read_text()
