@@ -25,6 +25,7 @@ class Config:
     lora_rank: int = 4
     seed: int = 0
     question: str = ""
+    choose_by: str | None = None
     log_path: str
 
 
