@@ -23,7 +23,7 @@ from .graph.citation_graph import CitationGraph
 from .labels.eligibility import LabelRules, content_checks
 from .labels.graph_labels import GraphLabels, NoveltyScores, graph_labels, novelty_of_dataset, save_papers
 from .labels.schemes import tertile_cuts
-from .near_duplicates import later_copies
+from .near_duplicates import copies_among
 from .openalex.mapped_rows import MappedRows
 from .openalex.notices import title_as_published
 from .openalex.works_table import WorksTable, citation_graph
@@ -94,29 +94,41 @@ def build_dataset(
         If nothing is eligible, or the years leave no room for the split. The message says what would.
     """
     works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
+    with dataset_folder(out), scratch_folder(out / "build") as scratch:
+        return _build(works, dropped, out, options, scratch)
+
+
+def _build(works: WorksTable, dropped: Counter[str], out: Path, options: BuildOptions, scratch: Path) -> dict[str, Any]:
     rules = options.rules
-    graph = citation_graph(works)
+    graph = citation_graph(works, scratch / "graph", options.memory)
     fields = works.categories("field")
     excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
+    cannot = np.logical_or.reduce([failed for _, failed in excluded])
     counts = disruption_counts(graph, rules.window, memory=options.memory)
     labels = graph_labels(graph, rules, fields.indices.to_numpy(), excluded=excluded, counts=counts)
+    del excluded, counts
     nodes = np.flatnonzero(labels.eligible)
+    texts = MappedRows(works, nodes, ["doi", "title", "publication_date"], scratch / "eligible.arrow")
+    pieces = np.array_split(nodes, nodes.size // ROWS_AT_A_TIME + 1)
+    dates = np.concatenate([_text(texts.rows(piece)["publication_date"]) for piece in pieces])
 
-    def described(positions: np.ndarray) -> tuple[list[str], list[str], np.ndarray]:
-        texts = works.rows(nodes[positions], ["doi", "title", "publication_date"])
-        dates = texts["publication_date"].to_numpy(zero_copy_only=False).astype(str)
-        return texts["doi"].to_pylist(), texts["title"].to_pylist(), dates
+    def described(positions: np.ndarray) -> tuple[list[str], list[str]]:
+        rows = texts.rows(nodes[positions])
+        return rows["doi"].to_pylist(), rows["title"].to_pylist()
 
-    eligible = works.work_id[nodes], works.year[nodes], labels.disruption[nodes]
-    positions, split_years = choose_papers(*eligible, described, labels.reasons, options, labels.last_complete_year)
+    eligible = works.work_id[nodes], works.year[nodes], dates, labels.cuts.labels(labels.cd[nodes], nodes)
+    positions, split_years = choose_papers(
+        *eligible, described, labels.reasons, options, labels.last_complete_year, scratch
+    )
     chosen = {name: nodes[of_split] for name, of_split in positions.items()}
     venues = works.column("venue_id") if options.novelty else None
     novelty = None if venues is None else novelty_of_dataset(graph, venues, options.seed, options.memory)
-    computed = _computed_fields(graph, labels, novelty and novelty.scores)
+    every = np.sort(np.concatenate(list(chosen.values())))
+    computed = _computed_fields(graph, labels, novelty and novelty.scores, every)
     same: dict[str, Any] = {"label_scheme": rules.scheme, "cd_window": rules.window, "cd_threshold": rules.threshold}
     # A collection of neighbourhoods does not hold the papers that a citation count would be compared with.
     if labels.percentiles is not None and options.focal is None:
-        computed["citation_percentile"] = labels.percentiles
+        computed["citation_percentile"] = labels.percentiles[every]
         same["hit_share"] = float(is_hit(labels.percentiles[chosen["train"]]).mean())
     facts = {
         "works_read": works.num_rows + sum(dropped.values()),
@@ -125,40 +137,48 @@ def build_dataset(
         "citations": asdict(graph.report),
         "not_labelled": _sorted(labels.reasons),
         "labels": {**asdict(rules), "last_complete_year": labels.last_complete_year},
-        **cuts_fact(labels.cd[nodes], fields.take(pa.array(nodes)).to_pylist(), eligible[1], rules),
+        **cuts_fact(labels.cd[nodes], fields.indices.to_numpy()[nodes], eligible[1], rules, fields.dictionary),
         **({"hits": {"share_of_train": same["hit_share"]}} if "hit_share" in same else {}),
         **({} if novelty is None else {"novelty": novelty.facts}),
         "split": {"kind": options.split, **asdict(split_years)},
     }
 
+    del labels, eligible, positions, dates, pieces
+
     def save_graph(folder: Path) -> None:
         graph.save(folder / "graph")
-        cannot = np.logical_or.reduce([failed for _, failed in excluded])
         save_papers(folder / "graph", graph, fields, cannot, novelty and novelty.venues)
 
-    with dataset_folder(out), scratch_folder(out / "texts") as scratch:
-        texts = _Texts.of_papers(works, graph, np.concatenate(list(chosen.values())), scratch)
-        papers = {
-            name: _papers(works, graph, texts, of_split, computed, same, options.max_references)
-            for name, of_split in chosen.items()
-        }
-        return write_dataset(out, papers, facts, options, save_graph)
+    shown = _Texts.of_papers(works, graph, every, scratch)
+    papers = {
+        name: _papers(works, graph, shown, of_split, every, computed, same, options.max_references)
+        for name, of_split in chosen.items()
+    }
+    return write_dataset(out, papers, facts, options, save_graph)
+
+
+def _text(column: pa.ChunkedArray) -> np.ndarray:
+    """Dates such as "2003-05-01", or "" where unknown, as fixed-width bytes, which sort as they do."""
+    return column.to_numpy(zero_copy_only=False).astype("S10")
 
 
 def choose_papers(
     ids: np.ndarray,
     years: np.ndarray,
+    dates: np.ndarray,
     labels: np.ndarray,
-    described: Callable[[np.ndarray], tuple[Sequence[str], Sequence[str], np.ndarray]],
+    described: Callable[[np.ndarray], tuple[list[str], list[str]]],
     reasons: Counter[str],
     options: BuildOptions,
     closed_by: int,
+    scratch: Path,
 ) -> tuple[dict[str, np.ndarray], SplitYears]:
     """Drop eligible papers without a label and copies of earlier papers, and split the others by time.
 
-    `ids`, `years` and `labels` are arrays (N,) of the eligible papers; a label is "" where a field and year is too
-    small for tertiles. ``described(positions)`` gives DOIs, titles and publication dates ("" where unknown). `reasons`
-    counts the papers that are left out. The data are complete up to the year `closed_by`.
+    `ids`, `years`, `dates` and `labels` are arrays (N,) of the eligible papers; a label is "" where a field and year is
+    too small for tertiles, and a date is ISO, "" where unknown, as text or bytes. ``described(positions)`` gives DOIs
+    and titles and is asked for a few thousand papers at a time. `reasons` counts the papers that are left out. The data
+    are complete up to the year `closed_by`. Files are written to the folder `scratch` meanwhile.
 
     Returns the positions of the papers of each split, in publication order, and the years of the splits. Raises
     `BadInput` if no paper has a label, or the years leave no room for the split.
@@ -168,13 +188,11 @@ def choose_papers(
     if not labelled.size:
         left_out = ", ".join(f"{name} {count:,}" for name, count in reasons.most_common() if count)
         raise BadInput(f"no paper is eligible for a label; left out: {left_out}; loosen the label options")
-    dois, titles, dates = described(labelled)
     # Publication order decides which of two copies counts as the original.
-    order = np.lexsort((ids[labelled], dates, years[labelled]))
-    earliest_first: list[int] = order.tolist()
-    copies = later_copies([dois[i] for i in earliest_first], [titles[i] for i in earliest_first])
+    ordered = labelled[np.lexsort((ids[labelled], dates[labelled], years[labelled]))]
+    copies = copies_among(ordered.size, lambda places: described(ordered[places]), scratch)
     reasons["copy_of_earlier"] = int(copies.sum())
-    papers = labelled[order[~copies]]
+    papers = ordered[~copies]
     split_years = split_years_for(years[papers], options.split, options.rules.window, options.split_years, closed_by)
     chosen = {name: papers[of_split] for name, of_split in split_years.members(years[papers]).items()}
     reasons["between_splits"] = papers.size - sum(map(len, chosen.values()))
@@ -229,11 +247,17 @@ def _outside_collection(works: WorksTable, options: BuildOptions) -> list[tuple[
     return checks
 
 
-def cuts_fact(cd: np.ndarray, fields: list[str], years: np.ndarray, rules: LabelRules) -> dict[str, Any]:
-    """For the card: the cuts between the tertiles of the eligible papers of every field and year."""
+def cuts_fact(
+    cd: np.ndarray, fields: np.ndarray, years: np.ndarray, rules: LabelRules, names: Sequence[Any] | pa.Array
+) -> dict[str, Any]:
+    """For the card: the cuts between the tertiles of the eligible papers of every field and year.
+
+    `fields` are integers (N,), places in `names`.
+    """
     if rules.scheme != "quantile":
         return {}
-    return {"cuts": [[*key, *cut] for key, cut in tertile_cuts(cd, fields, years, rules.min_group).items()]}
+    cuts = tertile_cuts(cd, fields, years, rules.min_group)
+    return {"cuts": sorted([str(names[field]), year, *cut] for (field, year), cut in cuts.items())}
 
 
 def _write_cutoff_views(out: Path, cutoff: date) -> dict[str, Any]:
@@ -251,15 +275,17 @@ def _sorted(reasons: Counter[str]) -> dict[str, int]:
     return {name: count for name, count in sorted(reasons.items()) if count}
 
 
-def _computed_fields(graph: CitationGraph, labels: GraphLabels, novelty: NoveltyScores | None) -> dict[str, np.ndarray]:
-    """Fields of `Paper` that follow from the graph: arrays over all works, NaN for None."""
+def _computed_fields(
+    graph: CitationGraph, labels: GraphLabels, novelty: NoveltyScores | None, nodes: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Fields of `Paper` that follow from the graph: arrays over some nodes, NaN for None."""
     n_i, n_j, n_k = labels.counts
-    fields = {"reference_count": graph.reference_counts, "n_i": n_i, "n_j": n_j, "n_k": n_k}
-    fields |= {"cd_index": labels.cd, "disruption_label": labels.disruption}
+    fields = {"reference_count": graph.reference_counts, "n_i": n_i, "n_j": n_j, "n_k": n_k, "cd_index": labels.cd}
     if novelty is not None:
         fields |= {"novelty_score": novelty.novelty, "conventionality_score": novelty.conventionality}
         fields["novelty_withheld"] = novelty.withheld
-    return fields
+    computed = {name: array[nodes] for name, array in fields.items()}
+    return {**computed, "disruption_label": labels.cuts.labels(computed["cd_index"], nodes)}
 
 
 @dataclass(frozen=True)
@@ -292,19 +318,22 @@ def _papers(
     graph: CitationGraph,
     texts: _Texts,
     nodes: np.ndarray,
+    every: np.ndarray,
     computed: dict[str, np.ndarray],
     same: dict[str, Any],
     max_references: int,
 ) -> Iterator[Paper]:
     """The papers at some nodes of the graph, in that order, a few thousand in memory at a time.
 
-    `computed` has the fields that differ between papers, as arrays over all works, and `same` those that do not.
+    `computed` has the fields that differ between papers, as arrays over the nodes `every`, which ascend, and `same`
+    those that do not.
     """
     for start in range(0, nodes.size, ROWS_AT_A_TIME):
         part = nodes[start : start + ROWS_AT_A_TIME]
         rows, titles = texts.papers.rows(part).to_pylist(), _reference_titles(texts, graph, part, max_references)
         ids = works.ids(part)
-        columns = [array[part].tolist() for array in computed.values()]
+        places = np.searchsorted(every, part)
+        columns = [array[places].tolist() for array in computed.values()]
         for name, row, earlier, *values in zip(ids, rows, titles, *columns, strict=True):
             fields = {column: row[column] for column in AS_RECORDED}
             fields |= {n: None if value != value else value for n, value in zip(computed, values, strict=True)}

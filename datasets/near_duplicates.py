@@ -16,7 +16,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -28,6 +31,10 @@ MAX_LETTERS_APART = 2
 # Of a group of candidates, only the first so many are compared with all others: larger groups come from titles such as
 # "Book review".
 CROWD = 64
+AT_A_TIME = 4096
+KEYS_A_FILE = 4_000_000
+_OWNED = np.dtype([("key", np.int64), ("owner", np.int32)])
+_T = TypeVar("_T")
 _EMPTY_WORDS = frozenset("a an and as at by for from in into of on or over the to under via with".split())
 _ROMAN = re.compile(r"[ivxlcdm]+")
 _TEX = re.compile(r"\\[A-Za-z]+")
@@ -79,45 +86,114 @@ def later_copies(dois: Sequence[str], titles: Sequence[str]) -> np.ndarray:
     >>> later_copies(["10.1/a", "", "10.1/a"], ["One", "Two", "Three"]).tolist()
     [False, False, True]
     """
-    pairs = set(_same_doi(dois))
-    for papers in _candidates(titles):
-        words = [title_words(titles[paper]) for paper in papers]
-        for i, paper in enumerate(papers):
-            for j in range(min(i, CROWD)):
-                if (papers[j], paper) not in pairs and near_identical(words[i], words[j]):
-                    pairs.add((papers[j], paper))
-    size = len(titles)
-    first, second = np.array(list(pairs), np.int64).reshape(-1, 2).T
-    graph = coo_array((np.ones(first.size, bool), (first, second)), shape=(size, size))
+
+    def described(papers: np.ndarray) -> tuple[list[str], list[str]]:
+        places: list[int] = papers.tolist()
+        return [dois[place] for place in places], [titles[place] for place in places]
+
+    return copies_among(len(titles), described)
+
+
+def copies_among(
+    size: int, described: Callable[[np.ndarray], tuple[list[str], list[str]]], folder: Path | None = None
+) -> np.ndarray:
+    """`later_copies` of `size` papers whose texts are asked for a few thousand at a time: bool (size,).
+
+    ``described(papers)`` gives DOIs and titles of the papers at some places, int64 ascending. `folder` is where some
+    200 bytes a paper are written meanwhile; None: the system's temporary folder. About 50 bytes a paper are in memory.
+    """
+    first, second = array("i"), array("i")
+
+    def note(one: int, other: int) -> None:
+        first.append(one)
+        second.append(other)
+
+    with TemporaryDirectory(dir=folder) as scratch:
+        same_doi, alike = _Keys(Path(scratch, "dois"), size), _Keys(Path(scratch, "titles"), 12 * size)
+        for start in range(0, size, AT_A_TIME):
+            papers = np.arange(start, min(start + AT_A_TIME, size))
+            for paper, doi, title in zip(papers.tolist(), *described(papers), strict=True):
+                if doi:
+                    same_doi.add(paper, (hash(doi),))
+                alike.add(paper, _keys(title_words(title)))
+            same_doi.write()
+            alike.write()
+        for groups in _some(same_doi.groups()):
+            doi_of = _by_paper(groups, lambda papers: described(papers)[0])
+            for group in groups:
+                for paper in group[1:]:
+                    if doi_of[paper] == doi_of[group[0]]:
+                        note(group[0], paper)
+        for groups in _some(alike.groups()):
+            words = _by_paper(groups, lambda papers: [title_words(title) for title in described(papers)[1]])
+            for group in groups:
+                for place, paper in enumerate(group):
+                    for earlier in group[: min(place, CROWD)]:
+                        if near_identical(words[paper], words[earlier]):
+                            note(earlier, paper)
+    pairs = np.frombuffer(first, np.int32), np.frombuffer(second, np.int32)
+    graph = coo_array((np.ones(len(first), bool), pairs), shape=(size, size))
     _, group = connected_components(graph, directed=False)
     repeats = np.ones(size, bool)
     repeats[np.unique(group, return_index=True)[1]] = False
     return repeats
 
 
-def _same_doi(dois: Sequence[str]) -> Iterator[tuple[int, int]]:
-    earliest: dict[str, int] = {}
-    for paper, doi in enumerate(dois):
-        if doi and earliest.setdefault(doi, paper) != paper:
-            yield earliest[doi], paper
+class _Keys:
+    """Keys of papers, on disk in files that each hold every owner of a part of the keys; about `expected` in all."""
+
+    def __init__(self, folder: Path, expected: int):
+        folder.mkdir()
+        parts = 1 + expected // KEYS_A_FILE
+        self._files = [folder / f"{part}" for part in range(parts)]
+        self._keys, self._owners = array("q"), array("i")
+
+    def add(self, paper: int, keys: Iterable[int]) -> None:
+        for key in keys:
+            self._keys.append(key)
+            self._owners.append(paper)
+
+    def write(self) -> None:
+        """Append what was added since the last call to the files."""
+        rows = np.empty(len(self._keys), _OWNED)
+        rows["key"], rows["owner"] = self._keys, self._owners
+        part = rows["key"] % len(self._files)
+        for number, file in enumerate(self._files):
+            with file.open("ab") as handle:
+                rows[part == number].tofile(handle)
+        self._keys, self._owners = array("q"), array("i")
+
+    def groups(self) -> Iterator[list[int]]:
+        """The papers that have a key together, ascending, two or more."""
+        for file in self._files:
+            rows = np.fromfile(file, _OWNED) if file.exists() else np.empty(0, _OWNED)
+            order = np.argsort(rows["key"], kind="stable")
+            keys, owners = rows["key"][order], rows["owner"][order]
+            bounds = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys.size else np.empty(0, np.int64)
+            sizes = np.diff(np.append(bounds, keys.size))
+            for start, size in zip(bounds[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
+                papers = np.unique(owners[start : start + size]).tolist()
+                if len(papers) > 1:
+                    yield papers
 
 
-def _candidates(titles: Sequence[str]) -> Iterator[list[int]]:
-    """Groups of papers, ascending, that may have near-identical titles: same words, or one word left out the same."""
-    # Arrays, not a dict of lists: for half a million titles that is 100 MB instead of 1.5 GB.
-    keys, owners = array("q"), array("i")
-    for paper, title in enumerate(titles):
-        for key in _keys(title_words(title)):
-            keys.append(key)
-            owners.append(paper)
-    key, owner = np.frombuffer(keys, np.int64), np.frombuffer(owners, np.int32)
-    order = np.argsort(key, kind="stable")
-    bounds = np.flatnonzero(np.r_[True, key[order][1:] != key[order][:-1]]) if key.size else np.empty(0, np.int64)
-    sizes = np.diff(np.r_[bounds, key.size])
-    for start, size in zip(bounds[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
-        papers = np.unique(owner[order[start : start + size]]).tolist()
-        if len(papers) > 1:
-            yield papers
+def _some(groups: Iterator[list[int]]) -> Iterator[list[list[int]]]:
+    """The groups in lists that hold about `AT_A_TIME` papers."""
+    held: list[list[int]] = []
+    room = AT_A_TIME
+    for group in groups:
+        held.append(group)
+        room -= len(group)
+        if room <= 0:
+            yield held
+            held, room = [], AT_A_TIME
+    if held:
+        yield held
+
+
+def _by_paper(groups: list[list[int]], texts: Callable[[np.ndarray], list[_T]]) -> dict[int, _T]:
+    papers = np.unique(np.concatenate([np.array(group) for group in groups]))
+    return dict(zip(papers.tolist(), texts(papers), strict=True))
 
 
 def _keys(words: tuple[str, ...]) -> Iterator[int]:

@@ -1,6 +1,6 @@
 """The CD index: do later papers cite a paper instead of, or together with, what it builds on?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,8 @@ import numpy as np
 from ..graph.citation_graph import CitationGraph
 from .counting import count
 from .year_ranks import YearRanks
+
+AT_A_TIME = 1 << 21
 
 
 def disruption_counts(
@@ -85,8 +87,7 @@ def cd_index(
     "Papers and patents are becoming less disruptive over time", Nature 613.
     Holst et al. (2024), "Dataset artefacts are the hidden drivers of the declining disruptiveness in science".
     """
-    n_i, n_j, n_k = disruption_counts(graph, window, threads=threads, memory=memory)
-    return ratio(n_i - n_j, n_i + n_j + n_k)
+    return cd_of_counts(disruption_counts(graph, window, threads=threads, memory=memory))
 
 
 def counts_of_papers(
@@ -111,6 +112,17 @@ def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
     """Elementwise quotient as float64, NaN where the denominator is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(denominator == 0, np.nan, np.true_divide(numerator, denominator))
+
+
+def cd_of_counts(counts: Sequence[np.ndarray]) -> np.ndarray:
+    """`cd_index` of what `disruption_counts` returned, float64 (N,), a few million papers at a time."""
+    n_i, n_j, n_k = counts
+    cd = np.empty(n_i.size)
+    for start in range(0, cd.size, AT_A_TIME):
+        part = slice(start, start + AT_A_TIME)
+        i, j, k = n_i[part], n_j[part], n_k[part]
+        cd[part] = ratio(i - j, i + j + k)
+    return cd
 
 
 def checked_window(window: int | None) -> int | None:

@@ -179,6 +179,28 @@ def sort_rows(low, high, indptr, indices, count):
 
 
 @kernel
+def sort_rows_by_year(indptr, indices, years):
+    """Sort each row, which ascends by position, by the years of its papers and then by position."""
+    for p in range(indptr.size - 1):
+        start, end = indptr[p], indptr[p + 1]
+        if end - start > 32:
+            keys = np.empty(end - start, np.int64)
+            for i in range(start, end):
+                keys[i - start] = (np.int64(years[indices[i]]) << 32) | np.int64(indices[i])
+            keys.sort()
+            for i in range(start, end):
+                indices[i] = keys[i - start] & 0xFFFFFFFF
+            continue
+        for i in range(start + 1, end):
+            value = indices[i]
+            j = i - 1
+            while j >= start and years[indices[j]] > years[value]:
+                indices[j + 1] = indices[j]
+                j -= 1
+            indices[j + 1] = value
+
+
+@kernel
 def compact_rows(indptr, kept, indices):
     """Move rows that begin at `indptr` to where they begin by the pointers `kept`, which are nowhere larger."""
     for p in range(kept.size - 1):

@@ -1,6 +1,6 @@
 """Build a citation graph from parquet files that need not fit in memory: in passes, straight to memory-mapped files."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,8 @@ from ..positions import positions_of
 from ..progress import step_bars
 from .checks import checked_years, require_columns
 from .citation_graph import CitationGraph
-from .csr import compact_rows, count_cited, count_rows, pointers, scatter_citing, scatter_rows, sort_rows
-from .files import GraphFiles, GraphReport
-
-BATCH = 1 << 20
-
-Advance = Callable[[str, int, int], None]
+from .files import GraphFiles
+from .on_disk import BATCH, Advance, Citations
 
 
 def build_graph(
@@ -80,17 +76,10 @@ def build_graph(
         np.save(files.path("node_ids"), names)
         with step_bars(progress, transient=False) as advance:
             read = _batches(citations, source, columns[2:])
-            counts, (edges, unknown, self_citations) = _write_ends(read, source.count_rows(), names, ends, advance)
+            found = _found(read, source.count_rows(), names, ends, advance)
             del names
-            _save(files.path("ref_indices"), ends, _references(ends, counts, memory, advance))
-            np.save(files.path("ref_indptr"), pointers(counts))
-            for name in ("citing", "cited"):
-                (ends / name).unlink()
-            past = np.zeros(1, np.int64)
-            _save(files.path("cit_indices"), ends, _citers(files, years, past, memory, advance))
-        kept = int(counts.sum())
-        duplicates = edges - unknown - self_citations - kept
-        files.finish(years.size, GraphReport(edges, kept, unknown, self_citations, duplicates, int(past[0])))
+            report = found.write_graph(files, years, memory, advance)
+        files.finish(years.size, report)
     return CitationGraph.load(directory)
 
 
@@ -148,91 +137,19 @@ def _names(column: Any) -> np.ndarray:
     return names.astype(str) if names.dtype == object else names
 
 
-def _write_ends(
+def _found(
     batches: Iterator[pa.RecordBatch], total: int, names: np.ndarray, folder: Path, advance: Advance
-) -> tuple[np.ndarray, tuple[int, int, int]]:
-    """Translate ids to positions, on disk; count references and (edges, unknown, self-citations)."""
+) -> Citations:
+    """The citations with positions in place of ids, on disk."""
     order = np.argsort(names, kind="stable")
-    counts, tally = np.zeros(names.size, np.int64), np.zeros(2, np.int64)
-    edges = 0
-    with (folder / "citing").open("wb") as citing_file, (folder / "cited").open("wb") as cited_file:
-        for batch in batches:
-            ids = [_names(column) for column in batch.columns]
-            for name, end in zip(batch.schema.names, ids, strict=True):
-                if end.size and (end.dtype.kind == "U") != (names.dtype.kind == "U"):
-                    kinds = batch.schema.field(name).type, "texts" if names.dtype.kind == "U" else "numbers"
-                    raise BadInput(f"column {name!r} has the type {kinds[0]}, but the ids of papers are {kinds[1]}")
-            citing, cited = (positions_of(end, names, order).astype(np.int32) for end in ids)
-            count_rows(citing, cited, 0, names.size, counts, tally)
-            citing.tofile(citing_file)
-            cited.tofile(cited_file)
-            edges += citing.size
-            advance("reading citations", citing.size, total)
-    return counts, (edges, int(tally[0]), int(tally[1]))
-
-
-def _references(ends: Path, counts: np.ndarray, memory: int, advance: Advance) -> Iterator[np.ndarray]:
-    """The rows of references, piece by piece; `counts` becomes the lengths of the rows."""
-    citing, cited = _mapped(ends / "citing"), _mapped(ends / "cited")
-    indptr = pointers(counts)
-    pieces = _pieces(indptr, memory)
-    for low, high in pieces:
-        piece, shifted = np.empty(indptr[high] - indptr[low], np.int32), indptr - indptr[low]
-        place = shifted[:-1].copy()
-        for start in range(0, citing.size, BATCH):
-            part = slice(start, start + BATCH)
-            scatter_rows(citing[part], cited[part], low, high, place, piece)
-            advance("references", min(BATCH, citing.size - start), citing.size * len(pieces))
-        del place
-        sort_rows(low, high, shifted, piece, counts)
-        kept = pointers(counts[low:high])
-        compact_rows(shifted[low : high + 1], kept, piece)
-        yield piece[: kept[-1]]
-
-
-def _citers(
-    files: GraphFiles, years: np.ndarray, past: np.ndarray, memory: int, advance: Advance
-) -> Iterator[np.ndarray]:
-    """The rows of citing papers, piece by piece, and their pointers; adds to `past` the citations of a later year.
-
-    Papers are numbered by year, so reading references in order fills the rows of citing papers in order.
-    """
-    ref_indptr = np.load(files.path("ref_indptr"))
-    ref_indices = np.asarray(np.load(files.path("ref_indices"), mmap_mode="r" if ref_indptr[-1] else None))
-    counts = np.zeros(years.size, np.int64)
-    for start in range(0, ref_indices.size, BATCH):
-        count_cited(ref_indices[start : start + BATCH], 0, years.size, counts)
-        advance("counting citations", min(BATCH, ref_indices.size - start), ref_indices.size)
-    indptr = pointers(counts)
-    del counts
-    np.save(files.path("cit_indptr"), indptr)
-    pieces = _pieces(indptr, memory)
-    for low, high in pieces:
-        piece, place = np.empty(indptr[high] - indptr[low], np.int32), indptr[:-1] - indptr[low]
-        for start in range(0, years.size, BATCH):
-            papers = np.arange(start, min(start + BATCH, years.size), dtype=np.int32)
-            scatter_citing(papers, ref_indptr, ref_indices, years, low, high, place, piece, past)
-            advance("citing papers", papers.size, years.size * len(pieces))
-        yield piece
-
-
-def _pieces(indptr: np.ndarray, memory: int) -> list[tuple[int, int]]:
-    """Ranges of rows that hold at most `memory` bytes of int32 entries each (or one row)."""
-    pieces, low = [], 0
-    while low < indptr.size - 1:
-        high = int(np.searchsorted(indptr, indptr[low] + max(1, memory // 4), side="right")) - 1
-        pieces.append((low, max(low + 1, high)))
-        low = pieces[-1][1]
-    return pieces
-
-
-def _mapped(path: Path) -> np.ndarray:
-    return np.asarray(np.memmap(path, np.int32, "r")) if path.stat().st_size else np.empty(0, np.int32)
-
-
-def _save(path: Path, scratch: Path, pieces: Iterable[np.ndarray]) -> None:
-    """Save the int32 array that the pieces make together, of which only one is in memory at a time."""
-    with (scratch / "pieces").open("wb") as file:
-        for piece in pieces:
-            piece.tofile(file)
-    np.save(path, _mapped(scratch / "pieces"))
+    found = Citations(folder, names.size)
+    for batch in batches:
+        ids = [_names(column) for column in batch.columns]
+        for name, end in zip(batch.schema.names, ids, strict=True):
+            if end.size and (end.dtype.kind == "U") != (names.dtype.kind == "U"):
+                kinds = batch.schema.field(name).type, "texts" if names.dtype.kind == "U" else "numbers"
+                raise BadInput(f"column {name!r} has the type {kinds[0]}, but the ids of papers are {kinds[1]}")
+        citing, cited = (positions_of(end, names, order).astype(np.int32) for end in ids)
+        found.add(citing, cited)
+        advance("reading citations", citing.size, total)
+    return found

@@ -15,18 +15,18 @@ from ..percentiles import share_lower
 CHUNK = 65_536
 
 
-def citations_by_age(graph: CitationGraph, age: int) -> np.ndarray:
-    """Citations in the year of publication, the first year after, ... up to `age`; int64 (N, age + 1).
+def citations_in_window(graph: CitationGraph, window: int) -> np.ndarray:
+    """Citations from the year of publication to `window` years later; int32 (N,).
 
     Examples
     --------
     >>> graph = CitationGraph.from_edges([1, 2, 3], [0, 0, 0], [1990, 1990, 1992, 1999])
-    >>> citations_by_age(graph, 2)[0].tolist()
-    [1, 0, 1]
+    >>> citations_in_window(graph, 2)[0].item()
+    2
     """
-    counts = np.zeros((graph.n_papers, age + 1), np.int64)
+    counts = np.zeros(graph.n_papers, np.int32)
     arrays = (graph.years, graph.cit_indptr, graph.cit_indices)
-    run_chunks(lambda low, high: _count_ages(low, high, *arrays, counts), _pieces(graph))
+    run_chunks(lambda low, high: _count_in_window(low, high, *arrays, window, counts), _pieces(graph))
     return counts
 
 
@@ -67,7 +67,7 @@ def citation_percentile(
     """
     require_papers(graph)
     window = checked_integer(window, 1, "window must be a positive number of years (ages have to be the same)")
-    shares = share_lower(citations_by_age(graph, window).sum(axis=1), fields, graph.years)
+    shares = share_lower(citations_in_window(graph, window), fields, graph.years)
     if last_complete_year is not None:
         shares[graph.years.astype(np.int64) + window > last_complete_year] = np.nan
     return shares
@@ -136,12 +136,11 @@ def _pieces(graph: CitationGraph) -> list[tuple[int, int]]:
 
 
 @kernel
-def _count_ages(low, high, years, cit_indptr, cit_indices, counts):
+def _count_in_window(low, high, years, cit_indptr, cit_indices, window, counts):
     for p in range(low, high):
         for i in range(cit_indptr[p], cit_indptr[p + 1]):
             age = years[cit_indices[i]] - years[p]
-            if 0 <= age < counts.shape[1]:
-                counts[p, age] += 1
+            counts[p] += 0 <= age <= window
 
 
 @kernel

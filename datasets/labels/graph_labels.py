@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..disruption.cd_index import disruption_counts, ratio
+from ..disruption.cd_index import cd_of_counts, disruption_counts
 from ..graph.citation_graph import CitationGraph
 from ..novelty.atypicality import DEFAULT_SAMPLES, Atypicality, atypicality
 from ..novelty.venue_pairs import checked_venues
 from .citation_impact import citation_percentile
 from .eligibility import LabelRules, first_failures, number_checks
-from .schemes import conventionality_score, disruption_labels, half_sample_agreement, novelty_score, sampled_labels
+from .schemes import DisruptionCuts, conventionality_score, half_sample_agreement, novelty_score, sampled_labels
 
 PAPERS = "papers.parquet"
 """Beside a dataset's graph: what the labels were computed from that the graph does not hold."""
@@ -38,11 +38,18 @@ class GraphLabels:
     """Who can carry a label, bool (N,)."""
     reasons: Counter[str]
     """How many others there are, each under the first rule that it fails."""
-    disruption: np.ndarray
-    """See `disruption_labels`, str (N,). Papers that are not eligible are compared with the cuts of those that are."""
+    cuts: DisruptionCuts
     percentiles: np.ndarray | None
     """See `citation_percentile`, float64 (N,); None without fields."""
     last_complete_year: int
+
+    @property
+    def disruption(self) -> np.ndarray:
+        """See `disruption_labels`, str (N,). Papers that are not eligible are compared with the cuts of those that are.
+
+        It takes 52 bytes a paper; ``labels.cuts.labels(labels.cd[papers], papers)`` are those of some papers.
+        """
+        return self.cuts.labels(self.cd)
 
 
 def graph_labels(
@@ -66,14 +73,14 @@ def graph_labels(
 
     Raises `ValueError` for the scheme ``quantile`` without fields.
     """
-    n_i, n_j, n_k = counts = disruption_counts(graph, rules.window) if counts is None else counts
-    cd = ratio(n_i - n_j, n_i + n_j + n_k)
+    n_i, n_j, _ = counts = disruption_counts(graph, rules.window) if counts is None else counts
+    cd = cd_of_counts(counts)
     closed_by = rules.closed_by(graph.years)
     checks = [*excluded, *number_checks(graph.years, graph.reference_counts, n_i + n_j, cd, rules, closed_by)]
     eligible, reasons = first_failures(checks, graph.n_papers)
-    disruption = disruption_labels(cd, rules, fields=fields, years=graph.years, among=eligible)
+    cuts = DisruptionCuts.of(cd, rules, fields, graph.years, eligible)
     percentiles = None if fields is None else citation_percentile(graph, fields, rules.window, closed_by)
-    return GraphLabels(counts, cd, eligible, reasons, disruption, percentiles, closed_by)
+    return GraphLabels(counts, cd, eligible, reasons, cuts, percentiles, closed_by)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,10 @@
 Every label is "" where the scores that it follows from are undefined.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -165,18 +168,45 @@ def disruption_labels(
     >>> disruption_labels([0.03, 0.02, 0.01], rules, fields=["x"] * 3, years=[2000] * 3).tolist()
     ['disruptive', 'neutral', 'consolidating']
     """
-    values = np.asarray(cd, np.float64)
-    if rules.scheme == "threshold":
-        low, high = np.float64(-rules.threshold), np.float64(rules.threshold)
-    else:
+    return DisruptionCuts.of(cd, rules, fields, years, among).labels(cd)
+
+
+@dataclass(frozen=True, eq=False)
+class DisruptionCuts:
+    """Lowest and highest CD index that is neutral, for every paper: by fixed cuts or by its field and year.
+
+    `group`, integer (N,), is the number of each paper's field and year, and None where the cuts are the same for all;
+    `low` and `high` are float64 arrays with a place for each number (one place without groups), NaN for no cuts.
+    """
+
+    group: np.ndarray | None
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        cd: npt.ArrayLike,
+        rules: LabelRules,
+        fields: Sequence[Any] | np.ndarray | None = None,
+        years: npt.ArrayLike | None = None,
+        among: np.ndarray | None = None,
+    ) -> DisruptionCuts:
+        """The cuts by `rules`; arguments and errors are those of `disruption_labels`."""
+        if rules.scheme == "threshold":
+            return cls(None, np.array([-rules.threshold]), np.array([rules.threshold]))
         if fields is None or years is None:
             raise ValueError("scheme 'quantile' compares papers of one field and year: give fields and years")
-        group, lows, highs = _tertiles(values, fields, years, among, rules.min_group)
-        low, high = lows[group], highs[group]
-    side = side_of(values, low, high)
-    labels = np.array(DISRUPTION_ORDER, LABEL_TYPE)[1 + side]
-    labels[np.isnan(values) | np.isnan(low)] = ""
-    return labels
+        return cls(*_tertiles(np.asarray(cd, np.float64), fields, years, among, rules.min_group))
+
+    def labels(self, cd: npt.ArrayLike, papers: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Labels of `papers` (all) by their CD index, float (M,); str (M,), "" where there is no index or no cut."""
+        values = np.asarray(cd, np.float64)
+        group = 0 if self.group is None else self.group[papers]
+        low, high = self.low[group], self.high[group]
+        labels = np.array(DISRUPTION_ORDER, LABEL_TYPE)[1 + side_of(values, low, high)]
+        labels[np.isnan(values) | np.isnan(low)] = ""
+        return labels
 
 
 def tertile_cuts(
@@ -228,13 +258,14 @@ def _tertiles(
     cd: np.ndarray, fields: Any, years: Any, among: np.ndarray | None, min_group: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number of each paper's field and year, and by that number the lowest and highest neutral value (NaN: too few)."""
-    compared = cd if among is None else np.where(among, cd, np.nan)
     group = group_numbers(cd.size, fields, np.asarray(years))
-    size = np.bincount(group[~np.isnan(compared)], minlength=int(group.max(initial=-1)) + 1)
-    neutral = (share_lower(compared, group) < 2 / 3) & (share_higher(compared, group) < 2 / 3)
+    papers = np.flatnonzero(~np.isnan(cd) if among is None else among & ~np.isnan(cd))
+    compared, numbers = cd[papers], group[papers]
+    size = np.bincount(numbers, minlength=int(group.max(initial=-1)) + 1)
+    neutral = (share_lower(compared, numbers) < 2 / 3) & (share_higher(compared, numbers) < 2 / 3)
     low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
-    np.minimum.at(low, group[neutral], compared[neutral])
-    np.maximum.at(high, group[neutral], compared[neutral])
+    np.minimum.at(low, numbers[neutral], compared[neutral])
+    np.maximum.at(high, numbers[neutral], compared[neutral])
     low[size < max(1, min_group)] = high[size < max(1, min_group)] = np.nan
     return group, low, high
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.compute import MatchSubstringOptions, SetLookupOptions, call_function
 
+from ..atomic_files import scratch_folder
+from ..graph.checks import checked_years
 from ..graph.citation_graph import CitationGraph
+from ..graph.files import GraphFiles, GraphReport
+from ..graph.on_disk import Citations
 from ..positions import positions_of
 from .merged_ids import RetiredIds
 from .record import WORKS_SCHEMA
@@ -164,28 +169,55 @@ class WorksTable:
         return table.set_column(column, WORKS_SCHEMA.field(column), pa.chunked_array(lists))
 
 
-def citation_graph(works: pa.Table | WorksTable) -> CitationGraph:
+def citation_graph(
+    works: pa.Table | WorksTable, folder: Path | None = None, memory: int | None = None
+) -> CitationGraph:
     """Citation graph of a works table; node ``p`` is row ``p``, references to works that are not there are counted.
 
     References to a work of a later year are left out and counted. They come from a later version of a record, written
     when that work was there: through them the label of a paper would depend on papers of years after its window.
+
+    With `memory`, in bytes, the graph is written to `folder` in pieces of that size and mapped into memory; it is the
+    same graph.
     """
     works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
-    order = np.argsort(works.work_id, kind="stable")
-    citing, cited = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    first = left_out = 0
+    node_ids = works.work_id if works.names is None else works.names
+    if folder is None or memory is None:
+        citing, cited = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        left_out = 0
+        for papers, rows, later in _ends(works):
+            left_out += later
+            citing.append(papers)
+            cited.append(rows)
+        graph = CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, node_ids)
+        return replace(graph, report=_with_left_out(graph.report, left_out))
+    years = checked_years(works.year)
+    with GraphFiles.beside(folder) as files, scratch_folder(Path(folder, "ends")) as ends:
+        np.save(files.path("years"), years)
+        np.save(files.path("node_ids"), node_ids)
+        found, left_out = Citations(ends, years.size), 0
+        for papers, rows, later in _ends(works):
+            left_out += later
+            found.add(papers, rows)
+        report = found.write_graph(files, years, memory, lambda step, done, total: None)
+        files.finish(years.size, _with_left_out(report, left_out))
+    return CitationGraph.load(folder)
+
+
+def _ends(works: WorksTable) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+    """Citing and cited papers as positions, int32, -1 where unknown, of one piece of the works after the other, and how
+    many citations of a paper of a later year are left out."""
+    order, first = np.argsort(works.work_id, kind="stable"), 0
     for lengths, cited_ids in works.references():
         papers = np.repeat(np.arange(first, first + lengths.size, dtype=np.int32), lengths)
         first += lengths.size
         rows = positions_of(cited_ids, works.work_id, order).astype(np.int32)
         later = (rows >= 0) & (works.year[rows] > works.year[papers])
-        left_out += int(later.sum())
-        citing.append(papers[~later])
-        cited.append(rows[~later])
-    node_ids = works.work_id if works.names is None else works.names
-    graph = CitationGraph.from_edges(np.concatenate(citing), np.concatenate(cited), works.year, node_ids)
-    report = replace(graph.report, edges=graph.report.edges + left_out, left_out=left_out)
-    return replace(graph, report=report)
+        yield papers[~later], rows[~later], int(later.sum())
+
+
+def _with_left_out(report: GraphReport, left_out: int) -> GraphReport:
+    return replace(report, edges=report.edges + left_out, left_out=left_out)
 
 
 def _length(piece: pa.Table | Path) -> int:
@@ -211,7 +243,7 @@ def by_piece(rows: np.ndarray, lengths: Sequence[int]) -> Iterator[tuple[int, np
     """The pieces, of some lengths one after the other, that hold ascending `rows`, and which rows of each these are."""
     ends = np.cumsum(lengths)
     cuts = np.searchsorted(rows, ends)
-    for index, (low, high) in enumerate(zip([0, *cuts[:-1]], cuts, strict=True)):
+    for index, (low, high) in enumerate(pairwise([0, *cuts])):
         if low < high:
             yield index, rows[low:high] - (ends[index] - lengths[index])
 

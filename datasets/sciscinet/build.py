@@ -95,34 +95,41 @@ def build_sciscinet(
     paper, year, cd = scores.paper[rows], scores.year[rows], scores.disruption[rows]
     field = fields_of(paper, tables.fields, tables.field_names, level)
     labels = disruption_labels(cd, rules, fields=field, years=year)
+    names, number = np.unique(field, return_inverse=True)
     dates = _dates(columns["day"][rows], year)
 
-    def described(positions: np.ndarray) -> tuple[list[str], list[str], np.ndarray]:
-        dois = values_at(numbered(source.batches(["doi"])), rows[positions], "doi", normalised_doi)
-        return dois, values_at(written.batches(["title"]), rows[positions], "title", text), dates[positions]
+    dois = values_at(numbered(source.batches(["doi"])), rows, "doi", normalised_doi)
+    titles = values_at(written.batches(["title"]), rows, "title", text)
 
-    chosen, split_years = choose_papers(paper, year, labels, described, reasons, options, closed_by)
-    order = np.concatenate(list(chosen.values()))
-    works, scored = scores.paper.size, int((~np.isnan(scores.z10)).sum())
-    novelty = (
-        f"Novelty: the published atypicality of the venues cited together, as shares of the papers of the same year; "
-        f"{scored:,} records have one."
-    )
-    facts = {
-        "works_read": works,
-        "works_in_graph": int(usable.sum()),
-        "works_dropped": dict(sorted((+dropped).items())),
-        "not_labelled": dict(sorted((+reasons).items())),
-        "labels": {**asdict(rules), "last_complete_year": closed_by, "published": True},
-        **cuts_fact(cd, field, year, rules),
-        **({"novelty": {"sentence": novelty, "scored": scored}} if options.novelty else {}),
-        "split": {"kind": "publication", **asdict(split_years)},
-        "source": {"kind": "sciscinet", "sentence": f"Source: {tables.papers.name} of SciSciNet, {works:,} records."},
-    }
+    def described(positions: np.ndarray) -> tuple[list[str], list[str]]:
+        return _at(dois, positions), _at(titles, positions)
+
     with dataset_folder(out), scratch_folder(out / "sorting") as folder:
+        eligible = paper, year, dates, labels
+        chosen, split_years = choose_papers(*eligible, described, reasons, options, closed_by, folder)
+        order = np.concatenate(list(chosen.values()))
+        works, scored = scores.paper.size, int((~np.isnan(scores.z10)).sum())
+        novelty = (
+            "Novelty: the published atypicality of the venues cited together, as shares of the papers of the same "
+            f"year; {scored:,} records have one."
+        )
+        facts = {
+            "works_read": works,
+            "works_in_graph": int(usable.sum()),
+            "works_dropped": dict(sorted((+dropped).items())),
+            "not_labelled": dict(sorted((+reasons).items())),
+            "labels": {**asdict(rules), "last_complete_year": closed_by, "published": True},
+            **cuts_fact(cd, number, year, rules, names),
+            **({"novelty": {"sentence": novelty, "scored": scored}} if options.novelty else {}),
+            "split": {"kind": "publication", **asdict(split_years)},
+            "source": {
+                "kind": "sciscinet",
+                "sentence": f"Source: {tables.papers.name} of SciSciNet, {works:,} records.",
+            },
+        }
         known = {name: columns[name][rows[order]] for name in ("references", "cited", "authors")}
         known |= {"field": _at(field, order), "date": dates[order], "label": labels[order]}
-        known["doi"] = _at(values_at(numbered(source.batches(["doi"])), rows, "doi", normalised_doi), order)
+        known["doi"] = _at(dois, order)
         texts_in_order = _sorted_texts(written, rows[order], works, folder, progress)
         papers = _papers(texts_in_order, scores, rows[order], known, options)
         # One run through the texts serves all splits: they follow one another in `order`, and are written in turn.

@@ -21,7 +21,7 @@ from scisci_gym.datasets.disruption import disruption_counts
 from scisci_gym.datasets.disruption.robustness import rewired_cd
 from scisci_gym.datasets.disruption.variants import cd_trajectory, dependence, di_l
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.labels.citation_impact import citations_by_age, sleeping_beauty
+from scisci_gym.datasets.labels.citation_impact import citations_in_window, sleeping_beauty
 from scisci_gym.datasets.novelty import atypicality
 from scisci_gym.datasets.novelty.commonness import commonness
 from scisci_gym.datasets.novelty.first_pairs import first_pairs
@@ -122,7 +122,7 @@ def graphs(examples: int) -> None:
         dependence(graph, window, threads=threads)
         cd_trajectory(graph, window or 5, threads=threads)
         rewired_cd(graph, window, samples=2, seed=seed, threads=threads)
-        citations_by_age(graph, window or 5)
+        citations_in_window(graph, window or 5)
         sleeping_beauty(graph)
         for null in ("shuffle", "switch"):
             atypicality(graph, venues, null=null, samples=3, seed=seed, threads=threads)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scisci_gym.datasets import near_duplicates
 from scisci_gym.datasets.errors import BadInput
-from scisci_gym.datasets.near_duplicates import later_copies, near_identical, title_words
+from scisci_gym.datasets.near_duplicates import copies_among, later_copies, near_identical, title_words
 from scisci_gym.datasets.splits import (
     NoRoomForSplit,
     SplitYears,
@@ -123,6 +124,25 @@ def test_copies_are_found_as_by_comparing_all_pairs(found):
                 if near_identical(words[a], words[b]):
                     group[a] = group[b] = min(group[a], group[b])
     assert later_copies([""] * len(found), found).tolist() == [group[at] != at for at in range(len(found))]
+
+
+def test_copies_are_the_same_however_many_files_hold_the_keys(monkeypatch, tmp_path):
+    words = ["alpha", "beta", "gamma", "gammas", "the", "of", "delta", "deltas"]
+    rng = np.random.default_rng(0)
+    found = [" ".join(rng.choice(words, rng.integers(1, 8))) for _ in range(300)]
+    dois = [f"10.1/{number}" if number < 200 else "" for number in rng.integers(0, 400, 300).tolist()]
+    whole = later_copies(dois, found)
+    assert 50 < whole.sum() < 300
+    monkeypatch.setattr(near_duplicates, "AT_A_TIME", 17)
+    monkeypatch.setattr(near_duplicates, "KEYS_A_FILE", 100)
+    assert later_copies(dois, found).tolist() == whole.tolist()
+
+    def described(papers):
+        assert papers.size <= 64, "a few at a time"
+        return [dois[paper] for paper in papers], [found[paper] for paper in papers]
+
+    assert copies_among(300, described, tmp_path).tolist() == whole.tolist()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

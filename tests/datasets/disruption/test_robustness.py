@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scisci_gym.datasets import percentiles
 from scisci_gym.datasets.disruption import cd_index, disruption_counts
 from scisci_gym.datasets.disruption.robustness import (
     cd_interval,
@@ -14,7 +15,7 @@ from scisci_gym.datasets.disruption.robustness import (
     rewired_graphs,
 )
 from scisci_gym.datasets.graph import CitationGraph
-from scisci_gym.datasets.percentiles import group_percentile, share_higher, share_lower
+from scisci_gym.datasets.percentiles import group_numbers, group_percentile, share_higher, share_lower
 
 values = st.lists(st.tuples(st.one_of(st.just(float("nan")), st.integers(0, 4)), st.integers(0, 2)), max_size=30)
 
@@ -38,6 +39,26 @@ def test_shares_equal_counting(pairs):
         assert lower[k] == below / len(same)
         assert higher[k] == above / len(same)
         assert middle[k] == pytest.approx((below + (len(same) - above)) / 2 / len(same))
+
+
+@given(values, st.sampled_from([1, 3, 8]))
+def test_shares_are_the_same_a_few_groups_at_a_time(pairs, at_a_time):
+    x, group = np.array([v for v, _ in pairs], float), np.array([g for _, g in pairs], np.int64)
+    whole = [share(x, group) for share in (share_lower, share_higher, group_percentile)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(percentiles, "AT_A_TIME", at_a_time)
+        parts = [share(x, group) for share in (share_lower, share_higher, group_percentile)]
+    np.testing.assert_array_equal(parts, whole)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.sampled_from([0, 7, 10**12, -(10**12)]), st.text("ab", max_size=2))))
+def test_group_numbers_tell_the_keys_apart(rows):
+    keys = [np.array([row[place] for row in rows], kind) for place, kind in enumerate((np.int16, np.int64, str))]
+    numbers = group_numbers(len(rows), *keys).tolist()
+    for number, row in zip(numbers, rows, strict=True):
+        for other, like in zip(numbers, rows, strict=True):
+            assert (number == other) is (row == like)
+    assert max(numbers, default=0) < max(4 * len(rows), 1 << 16)
 
 
 def test_cd_percentile_compares_like_with_like():

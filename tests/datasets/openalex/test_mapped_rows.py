@@ -1,4 +1,4 @@
-"""Texts in an order of one's own: the same rows as those of the shards, each row group read once."""
+"""Works on disk: texts in an order of one's own, each row group read once, and the citation graph piece by piece."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scisci_gym.datasets.graph.files import ARRAYS
 from scisci_gym.datasets.openalex import mapped_rows
 from scisci_gym.datasets.openalex.mapped_rows import MappedRows, grouped
 from scisci_gym.datasets.openalex.record import WORKS_SCHEMA
-from scisci_gym.datasets.openalex.works_table import WorksTable
+from scisci_gym.datasets.openalex.works_table import WorksTable, citation_graph
 
 COLUMNS = ["title", "publication_year"]
 
@@ -57,3 +58,25 @@ def test_a_row_group_is_read_once_however_often_rows_are_asked_for(works, tmp_pa
     for start in range(0, works.num_rows, 10):
         rows.rows(np.arange(start, min(start + 10, works.num_rows)))
     assert len(reads) == 7 + 10
+
+
+@given(st.data())
+def test_the_graph_on_disk_is_that_in_memory(tmp_path_factory, data):
+    """Works come in any order of years, some rows of citing papers are long, and references are of all kinds."""
+    size = data.draw(st.integers(1, 60))
+    years = data.draw(st.lists(st.integers(1990, 1999), min_size=size, max_size=size))
+    cited = data.draw(st.lists(st.lists(st.integers(0, size + 2), max_size=6), min_size=size, max_size=size))
+    if data.draw(st.booleans()):
+        cited = [[0, *each] for each in cited]
+    unknown = dict.fromkeys(WORKS_SCHEMA.names)
+    rows = [
+        {**unknown, "work_id": 7 * n, "publication_year": year, "referenced_works": [7 * each for each in references]}
+        for n, (year, references) in enumerate(zip(years, cited, strict=True))
+    ]
+    works, folder = pa.Table.from_pylist(rows, WORKS_SCHEMA), tmp_path_factory.mktemp("graph")
+    memory = data.draw(st.sampled_from([1, 40, 1 << 20]))
+    in_memory, on_disk = citation_graph(works), citation_graph(works, folder, memory)
+    for name in (*ARRAYS, "node_ids"):
+        assert getattr(on_disk, name).tolist() == getattr(in_memory, name).tolist()
+    assert on_disk.report == in_memory.report
+    assert (folder / "graph.json").is_file()
