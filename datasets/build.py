@@ -21,7 +21,7 @@ from .disruption.cd_index import disruption_counts
 from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .labels.eligibility import LabelRules, content_checks
-from .labels.graph_labels import GraphLabels, NoveltyScores, graph_labels, novelty_of_dataset, save_papers
+from .labels.graph_labels import graph_labels, novelty_of_dataset, save_papers
 from .labels.schemes import tertile_cuts
 from .near_duplicates import copies_among
 from .openalex.mapped_rows import MappedRows
@@ -65,8 +65,8 @@ class BuildOptions:
     seed: int = 0
     """Seed of the thinning and of the null networks behind the novelty scores."""
     memory: int | None = None
-    """Bytes for counting citing papers and venue pairs, see `disruption_counts` and `atypicality`; None: all at once.
-    The dataset does not depend on it."""
+    """Bytes for counting citing papers and venue pairs, see `disruption_counts` and `atypicality`; the citation graph
+    is then on disk. None: all at once, from a graph in memory. The dataset does not depend on it."""
     focal: frozenset[int] | None = None
     """Ids of the works whose neighbourhood was collected; no other can carry a label. None: all."""
     cut_short: frozenset[int] = frozenset()
@@ -102,12 +102,8 @@ def _build(works: WorksTable, dropped: Counter[str], out: Path, options: BuildOp
     rules = options.rules
     graph = citation_graph(works, scratch / "graph", options.memory)
     fields = works.categories("field")
-    excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
-    cannot = np.logical_or.reduce([failed for _, failed in excluded])
-    counts = disruption_counts(graph, rules.window, memory=options.memory)
-    labels = graph_labels(graph, rules, fields.indices.to_numpy(), excluded=excluded, counts=counts)
-    del excluded, counts
-    nodes = np.flatnonzero(labels.eligible)
+    eligible = _Eligible.of(works, graph, fields.indices.to_numpy(), options)
+    nodes, computed = eligible.nodes, eligible.computed
     texts = MappedRows(works, nodes, ["doi", "title", "publication_date"], scratch / "eligible.arrow")
     pieces = np.array_split(nodes, nodes.size // ROWS_AT_A_TIME + 1)
     dates = np.concatenate([_text(texts.rows(piece)["publication_date"]) for piece in pieces])
@@ -116,45 +112,78 @@ def _build(works: WorksTable, dropped: Counter[str], out: Path, options: BuildOp
         rows = texts.rows(nodes[positions])
         return rows["doi"].to_pylist(), rows["title"].to_pylist()
 
-    eligible = works.work_id[nodes], works.year[nodes], dates, labels.cuts.labels(labels.cd[nodes], nodes)
+    years, label = works.year[nodes], computed["disruption_label"]
     positions, split_years = choose_papers(
-        *eligible, described, labels.reasons, options, labels.last_complete_year, scratch
+        works.work_id[nodes], years, dates, label, described, eligible.reasons, options, eligible.closed_by, scratch
     )
-    chosen = {name: nodes[of_split] for name, of_split in positions.items()}
     venues = works.column("venue_id") if options.novelty else None
     novelty = None if venues is None else novelty_of_dataset(graph, venues, options.seed, options.memory)
-    every = np.sort(np.concatenate(list(chosen.values())))
-    computed = _computed_fields(graph, labels, novelty and novelty.scores, every)
+    if novelty is None:
+        cited_venues, novelty_fact = None, {}
+    else:
+        cited_venues, novelty_fact = novelty.venues, {"novelty": novelty.facts}
+        computed["novelty_score"] = novelty.scores.novelty[nodes]
+        computed["conventionality_score"] = novelty.scores.conventionality[nodes]
+        computed["novelty_withheld"] = novelty.scores.withheld[nodes]
+    del novelty
     same: dict[str, Any] = {"label_scheme": rules.scheme, "cd_window": rules.window, "cd_threshold": rules.threshold}
-    # A collection of neighbourhoods does not hold the papers that a citation count would be compared with.
-    if labels.percentiles is not None and options.focal is None:
-        computed["citation_percentile"] = labels.percentiles[every]
-        same["hit_share"] = float(is_hit(labels.percentiles[chosen["train"]]).mean())
+    if "citation_percentile" in computed:
+        same["hit_share"] = float(is_hit(computed["citation_percentile"][positions["train"]]).mean())
     facts = {
         "works_read": works.num_rows + sum(dropped.values()),
         "works_in_graph": works.num_rows,
         "works_dropped": _sorted(dropped),
         "citations": asdict(graph.report),
-        "not_labelled": _sorted(labels.reasons),
-        "labels": {**asdict(rules), "last_complete_year": labels.last_complete_year},
-        **cuts_fact(labels.cd[nodes], fields.indices.to_numpy()[nodes], eligible[1], rules, fields.dictionary),
+        "not_labelled": _sorted(eligible.reasons),
+        "labels": {**asdict(rules), "last_complete_year": eligible.closed_by},
+        **cuts_fact(computed["cd_index"], fields.indices.to_numpy()[nodes], years, rules, fields.dictionary),
         **({"hits": {"share_of_train": same["hit_share"]}} if "hit_share" in same else {}),
-        **({} if novelty is None else {"novelty": novelty.facts}),
+        **novelty_fact,
         "split": {"kind": options.split, **asdict(split_years)},
     }
 
-    del labels, eligible, positions, dates, pieces
-
     def save_graph(folder: Path) -> None:
         graph.save(folder / "graph")
-        save_papers(folder / "graph", graph, fields, cannot, novelty and novelty.venues)
+        save_papers(folder / "graph", graph, fields, eligible.cannot, cited_venues)
 
-    shown = _Texts.of_papers(works, graph, every, scratch)
+    shown = _Texts.of_papers(works, graph, nodes[np.concatenate(list(positions.values()))], scratch)
     papers = {
-        name: _papers(works, graph, shown, of_split, every, computed, same, options.max_references)
-        for name, of_split in chosen.items()
+        name: _papers(works, graph, shown, eligible, of_split, same, options.max_references)
+        for name, of_split in positions.items()
     }
     return write_dataset(out, papers, facts, options, save_graph)
+
+
+@dataclass(frozen=True, eq=False)
+class _Eligible:
+    """The M papers of N works that can carry a label. What is known of the other works is not kept in memory."""
+
+    nodes: np.ndarray
+    """int64 (M,), ascending."""
+    computed: dict[str, np.ndarray]
+    """Fields of `Paper` that follow from the graph: arrays (M,), NaN for None."""
+    cannot: np.ndarray
+    """bool (N,): works that cannot carry a label for what they are."""
+    reasons: Counter[str]
+    closed_by: int
+    """The last complete year."""
+
+    @classmethod
+    def of(cls, works: WorksTable, graph: CitationGraph, fields: np.ndarray, options: BuildOptions) -> _Eligible:
+        rules = options.rules
+        excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
+        counts = disruption_counts(graph, rules.window, memory=options.memory)
+        labels = graph_labels(graph, rules, fields, excluded=excluded, counts=counts)
+        nodes = np.flatnonzero(labels.eligible)
+        over_works = {**dict(zip(("n_i", "n_j", "n_k"), counts, strict=True)), "cd_index": labels.cd}
+        # A collection of neighbourhoods does not hold the papers that a citation count would be compared with.
+        if labels.percentiles is not None and options.focal is None:
+            over_works["citation_percentile"] = labels.percentiles
+        computed = {"reference_count": graph.reference_counts[nodes]}
+        computed |= {name: array[nodes] for name, array in over_works.items()}
+        computed["disruption_label"] = labels.cuts.labels(computed["cd_index"], nodes)
+        cannot = np.logical_or.reduce([failed for _, failed in excluded])
+        return cls(nodes, computed, cannot, labels.reasons, labels.last_complete_year)
 
 
 def _text(column: pa.ChunkedArray) -> np.ndarray:
@@ -275,19 +304,6 @@ def _sorted(reasons: Counter[str]) -> dict[str, int]:
     return {name: count for name, count in sorted(reasons.items()) if count}
 
 
-def _computed_fields(
-    graph: CitationGraph, labels: GraphLabels, novelty: NoveltyScores | None, nodes: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Fields of `Paper` that follow from the graph: arrays over some nodes, NaN for None."""
-    n_i, n_j, n_k = labels.counts
-    fields = {"reference_count": graph.reference_counts, "n_i": n_i, "n_j": n_j, "n_k": n_k, "cd_index": labels.cd}
-    if novelty is not None:
-        fields |= {"novelty_score": novelty.novelty, "conventionality_score": novelty.conventionality}
-        fields["novelty_withheld"] = novelty.withheld
-    computed = {name: array[nodes] for name, array in fields.items()}
-    return {**computed, "disruption_label": labels.cuts.labels(computed["cd_index"], nodes)}
-
-
 @dataclass(frozen=True)
 class _Texts:
     """What prompts show of papers, and of the works that they cite."""
@@ -317,26 +333,24 @@ def _papers(
     works: WorksTable,
     graph: CitationGraph,
     texts: _Texts,
-    nodes: np.ndarray,
-    every: np.ndarray,
-    computed: dict[str, np.ndarray],
+    eligible: _Eligible,
+    positions: np.ndarray,
     same: dict[str, Any],
     max_references: int,
 ) -> Iterator[Paper]:
-    """The papers at some nodes of the graph, in that order, a few thousand in memory at a time.
+    """The eligible papers at some positions, in that order, a few thousand in memory at a time.
 
-    `computed` has the fields that differ between papers, as arrays over the nodes `every`, which ascend, and `same`
-    those that do not.
+    `same` has the fields that do not differ between papers.
     """
-    for start in range(0, nodes.size, ROWS_AT_A_TIME):
-        part = nodes[start : start + ROWS_AT_A_TIME]
-        rows, titles = texts.papers.rows(part).to_pylist(), _reference_titles(texts, graph, part, max_references)
-        ids = works.ids(part)
-        places = np.searchsorted(every, part)
-        columns = [array[places].tolist() for array in computed.values()]
+    for start in range(0, positions.size, ROWS_AT_A_TIME):
+        part = positions[start : start + ROWS_AT_A_TIME]
+        nodes = eligible.nodes[part]
+        rows, titles = texts.papers.rows(nodes).to_pylist(), _reference_titles(texts, graph, nodes, max_references)
+        ids = works.ids(nodes)
+        columns = [array[part].tolist() for array in eligible.computed.values()]
         for name, row, earlier, *values in zip(ids, rows, titles, *columns, strict=True):
             fields = {column: row[column] for column in AS_RECORDED}
-            fields |= {n: None if value != value else value for n, value in zip(computed, values, strict=True)}
+            fields |= {n: None if value != value else value for n, value in zip(eligible.computed, values, strict=True)}
             work = {"openalex_id": name, "primary_field": row["field"], "reference_titles": earlier}
             yield Paper(**work, **fields, **same)
 

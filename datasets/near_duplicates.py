@@ -121,9 +121,10 @@ def copies_among(
         for groups in _some(same_doi.groups()):
             doi_of = _by_paper(groups, lambda papers: described(papers)[0])
             for group in groups:
-                for paper in group[1:]:
-                    if doi_of[paper] == doi_of[group[0]]:
-                        note(group[0], paper)
+                earliest: dict[str, int] = {}
+                for paper in group:
+                    if earliest.setdefault(doi_of[paper], paper) != paper:
+                        note(earliest[doi_of[paper]], paper)
         for groups in _some(alike.groups()):
             words = _by_paper(groups, lambda papers: [title_words(title) for title in described(papers)[1]])
             for group in groups:

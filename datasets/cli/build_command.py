@@ -61,7 +61,8 @@ def build_options(
         typer.Option(
             metavar="SIZE",
             help="Memory for counting citing papers and venue pairs, such as 8GB: slices of years that fit, one after "
-            "another (default: all at once). The dataset does not depend on it.",
+            "another, from a citation graph on disk (default: all at once, from one in memory). The dataset does not "
+            "depend on it.",
         ),
     ] = None,
 ) -> BuildOptions:
