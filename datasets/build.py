@@ -171,8 +171,8 @@ class _Eligible:
     @classmethod
     def of(cls, works: WorksTable, graph: CitationGraph, fields: np.ndarray, options: BuildOptions) -> _Eligible:
         rules = options.rules
-        excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
         counts = disruption_counts(graph, rules.window, memory=options.memory)
+        excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
         labels = graph_labels(graph, rules, fields, excluded=excluded, counts=counts)
         nodes = np.flatnonzero(labels.eligible)
         over_works = {**dict(zip(("n_i", "n_j", "n_k"), counts, strict=True)), "cd_index": labels.cd}

@@ -96,7 +96,9 @@ def _shares(
 ) -> np.ndarray:
     """``share`` of each paper's standing: of a float64 array (2, M), the share of the group that is lower and the share
     that is lower or equal, for a part of the papers after another."""
-    array = np.asarray(values, np.float64)
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        array = array.astype(np.float64)
     group = group_numbers(array.size, *keys)
     shares = np.full(array.size, np.nan)
     for papers in _whole_groups(array, group):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..disk_arrays import new_array
 from ..graph.citation_graph import CitationGraph
 from .counting import count
 from .year_ranks import YearRanks
@@ -25,9 +26,9 @@ def disruption_counts(
     threads : int, optional
         Default: every core. The result does not depend on it.
     memory : int, optional
-        Bytes, beside the graph and the results: count the citing papers of some years (or a part of a year) after
-        another, as many as fit. The result does not depend on it. Default: all at once, with every page of a
-        memory-mapped graph in use. See `YearRanks.part_bytes` for what is counted.
+        Bytes, beside the graph: count the citing papers of some years (or a part of a year) after another, as many as
+        fit, into arrays in a temporary file. The result does not depend on it. Default: all at once, with every page of
+        a memory-mapped graph in use. See `YearRanks.part_bytes` for what is counted.
 
     Returns
     -------
@@ -102,7 +103,7 @@ def counts_of_papers(
     """What a kernel of `counting` counts for every paper of a graph: int64 array (kinds, N, *more)."""
     window = checked_window(window)
     require_papers(graph)
-    counts = np.zeros((kinds, graph.n_papers, *more), np.int64)
+    counts = new_array((kinds, graph.n_papers, *more), np.int64, on_disk=memory is not None)
     ranks = YearRanks(graph, threads)
     ranks.run(lambda papers, walk, scratch: kernel(papers, walk, scratch, counts), window, memory)
     return counts

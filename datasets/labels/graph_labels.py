@@ -78,6 +78,7 @@ def graph_labels(
     closed_by = rules.closed_by(graph.years)
     checks = [*excluded, *number_checks(graph.years, graph.reference_counts, n_i + n_j, cd, rules, closed_by)]
     eligible, reasons = first_failures(checks, graph.n_papers)
+    del checks
     cuts = DisruptionCuts.of(cd, rules, fields, graph.years, eligible)
     percentiles = None if fields is None else citation_percentile(graph, fields, rules.window, closed_by)
     return GraphLabels(counts, cd, eligible, reasons, cuts, percentiles, closed_by)

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import hadamard
 
+from ..disk_arrays import new_array
 from ..disruption.cd_index import checked_integer, ratio, require_papers
 from ..graph.citation_graph import CitationGraph
 from ..graph.csr import year_order
 from ..jit import kernel, run_chunks, thread_count
 from .null_models import expected_counts, null_sums
 from .venue_pairs import VenuePairs, YearSlots, checked_venues, venue_pairs, year_slots
-from .year_plan import YearPlan, new_array
+from .year_plan import YearPlan
 
 NULLS = ("shuffle", "switch")
 DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..disk_arrays import new_array
 from ..errors import BadInput
 from .venue_pairs import VenuePairs, YearSlots
 
@@ -52,14 +52,6 @@ class YearPlan:
     def scores(self, rows: int, n_pairs: int) -> np.ndarray:
         """An array for the scores, float64 (rows, n_pairs)."""
         return new_array((rows, n_pairs), np.float64, self.on_disk)
-
-
-def new_array(shape: tuple[int, ...], dtype: type[np.floating], on_disk: bool) -> np.ndarray:
-    """An array of any content: in memory, or in a temporary file that is never seen and goes with the array."""
-    if not on_disk or 0 in shape:
-        return np.empty(shape, dtype)
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def least_bytes(slots: YearSlots, pairs: VenuePairs) -> int:
