@@ -95,7 +95,6 @@ def build_sciscinet(
     paper, year, cd = scores.paper[rows], scores.year[rows], scores.disruption[rows]
     field = fields_of(paper, tables.fields, tables.field_names, level)
     labels = disruption_labels(cd, rules, fields=field, years=year)
-    names, number = np.unique(field, return_inverse=True)
     dates = _dates(columns["day"][rows], year)
 
     dois = values_at(numbered(source.batches(["doi"])), rows, "doi", normalised_doi)
@@ -119,7 +118,7 @@ def build_sciscinet(
             "works_dropped": dict(sorted((+dropped).items())),
             "not_labelled": dict(sorted((+reasons).items())),
             "labels": {**asdict(rules), "last_complete_year": closed_by, "published": True},
-            **cuts_fact(cd, number, year, rules, names),
+            **cuts_fact(cd, pa.array(field).dictionary_encode(), year, rules),
             **({"novelty": {"sentence": novelty, "scored": scored}} if options.novelty else {}),
             "split": {"kind": "publication", **asdict(split_years)},
             "source": {

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -80,6 +81,16 @@ def test_the_same_input_gives_the_same_bytes(tmp_path, small_works, monkeypatch)
     for out, memory in zip(outs, (None, 1_090_000), strict=True):
         build_dataset(works, dropped, out, BuildOptions(LabelRules(), balance_train=True, memory=memory))
     assert tree(outs[0]) == tree(outs[1])
+
+
+@pytest.mark.parametrize("day", ["２００３-０５-０１", "around 2003-05-01 or later"])
+def test_a_date_of_any_letters_survives_a_build(tmp_path, small_works, day):
+    works, dropped = read_works(small_works, progress=False)
+    place = works.schema.get_field_index("publication_date")
+    column = pa.array([day] * len(works), pa.string())
+    works = works.set_column(place, works.schema.field(place), column)
+    build_dataset(works, dropped, tmp_path / "out", BuildOptions(LabelRules()))
+    assert {paper.publication_date for paper in load_papers(tmp_path / "out", "train")} == {day}
 
 
 def test_reading_in_shards_gives_the_same_dataset(tmp_path, small_works, command):
