@@ -116,8 +116,6 @@ def copies_among(
                 if doi:
                     same_doi.add(paper, (hash(doi),))
                 alike.add(paper, _keys(title_words(title)))
-            same_doi.write()
-            alike.write()
         for groups in _some(same_doi.groups()):
             doi_of = _by_paper(groups, lambda papers: described(papers)[0])
             for group in groups:
@@ -153,8 +151,10 @@ class _Keys:
         for key in keys:
             self._keys.append(key)
             self._owners.append(paper)
+        if len(self._keys) >= KEYS_A_FILE:
+            self._write()
 
-    def write(self) -> None:
+    def _write(self) -> None:
         """Append what was added since the last call to the files."""
         rows = np.empty(len(self._keys), _OWNED)
         rows["key"], rows["owner"] = self._keys, self._owners
@@ -166,8 +166,9 @@ class _Keys:
 
     def groups(self) -> Iterator[list[int]]:
         """The papers that have a key together, ascending, two or more."""
+        self._write()
         for file in self._files:
-            rows = np.fromfile(file, _OWNED) if file.exists() else np.empty(0, _OWNED)
+            rows = np.fromfile(file, _OWNED)
             order = np.argsort(rows["key"], kind="stable")
             keys, owners = rows["key"][order], rows["owner"][order]
             bounds = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys.size else np.empty(0, np.int64)
