@@ -58,9 +58,7 @@ def write_studies_report(results: Mapping[str, StudyResult], out: Path) -> Path:
             f"{plan.env} on {plan.dataset}, model {plan.model_name}, {papers} training papers, {result.papers:,} "
             f"{plan.split} papers, seeds {', '.join(map(str, plan.seeds))}. {' '.join(found[1:])}"
         )
-        tables = [score_table(result)]
-        if result.differences:
-            tables.append(comparison_table(result, "Paired comparisons"))
+        tables = [score_table(result), comparison_table(result, "Paired comparisons")]
         link = ("Curves, costs and cases", f"{name}/report.html")
         sections.append(Section(name, tables, note, [scores_picture(result)], link=link))
     return write_experiment_page(

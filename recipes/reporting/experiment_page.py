@@ -39,7 +39,8 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page, which is left out if it has neither rows nor pictures (``<svg>`` elements) nor episodes.
+    """A part of the page, which is left out if it has neither rows nor pictures (``<svg>`` elements) nor episodes; so
+    is a table without rows.
 
     The legend names the lines of all pictures. The note stands below everything else but the link, a text and a path
     relative to the page. A folded section is shown on a click only.

@@ -174,19 +174,14 @@ def test_a_register_that_was_edited_to_death_is_refused(config) -> None:
         register_run(folder)
 
 
-def test_the_register_shows_the_reward_of_forecasts(config) -> None:
-    cfg = config(env="cd-forecast-v1")
+@pytest.mark.parametrize(
+    ("option", "name", "shown"),
+    [({"env": "cd-forecast-v1"}, "reward", "| 0.375 |"), ({"choose_by": "mcc"}, "mcc", "| MCC 0.375 |")],
+)
+def test_the_register_shows_the_score_that_checkpoints_are_chosen_by(config, option, name: str, shown: str) -> None:
+    cfg = config(**option)
     with recorded_run("rl", cfg):
-        log(cfg.log_path, [{"step": 0, "validation/macro_f1": 0.25, "validation/reward": 0.375}])
+        log(cfg.log_path, [{"step": 0, "validation/macro_f1": 0.25, f"validation/{name}": 0.375}])
     folder = Path(cfg.log_path)
-    assert register_run(folder)["scores"]["validation"] == {"step": 0, "reward": 0.375}
-    assert "| 0.375 |" in (folder.parent / "REGISTER.md").read_text()
-
-
-def test_the_register_shows_the_mcc_of_runs_that_are_chosen_by_it(config) -> None:
-    cfg = config(choose_by="mcc")
-    with recorded_run("rl", cfg):
-        log(cfg.log_path, [{"step": 0, "validation/macro_f1": 0.25, "validation/mcc": 0.125}])
-    folder = Path(cfg.log_path)
-    assert register_run(folder)["scores"]["validation"] == {"step": 0, "mcc": 0.125}
-    assert "| MCC 0.125 |" in (folder.parent / "REGISTER.md").read_text()
+    assert register_run(folder)["scores"]["validation"] == {"step": 0, name: 0.375}
+    assert shown in (folder.parent / "REGISTER.md").read_text()
