@@ -19,3 +19,12 @@ def new_array(shape: tuple[int, ...], dtype: type[np.generic], on_disk: bool) ->
     with tempfile.TemporaryFile() as file:
         mapped: Any = np.memmap(file, dtype, "w+", shape=shape)
         return np.asarray(mapped)
+
+
+def held(array: np.ndarray, on_disk: bool) -> np.ndarray:
+    """The array itself, or a copy of it in a temporary file: see `new_array`."""
+    if not on_disk:
+        return array
+    copy = new_array(array.shape, array.dtype.type, on_disk)
+    copy[...] = array
+    return copy

@@ -1,4 +1,4 @@
-"""`WorksTable`: the works of a source, one row each; narrow columns in memory, texts read when they are asked for."""
+"""`WorksTable`: the works of a source, one row each; ids and years at hand, texts read when they are asked for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow.compute import MatchSubstringOptions, SetLookupOptions, call_function
 
 from ..atomic_files import scratch_folder
+from ..disk_arrays import held, new_array
 from ..graph.checks import checked_years
 from ..graph.citation_graph import CitationGraph
 from ..graph.files import GraphFiles, GraphReport
@@ -28,9 +29,10 @@ class WorksTable:
     """Rows of the works table, held in memory or in parquet shards, without those that were taken out.
 
     Make one with `of_table` or `of_shards`. Row ``p`` of every method's result is the same work: node ``p`` of the
-    citation graph. `work_id`, int64 (N,), and `year`, int32 (N,), are in memory. `kept` are the rows of each piece that
-    are in, None for all; `retired` are the ids to replace in reference lists. `names`, str (N,), are ids that are not
-    OpenAlex's own; None where they are "W" and `work_id`.
+    citation graph. `work_id`, int64 (N,), and `year`, int32 (N,), are in memory for a table in memory and in temporary
+    files for shards. `kept`, bool, marks the rows of each piece that are in, None for all; `retired` are the ids to
+    replace in reference lists. `names`, str (N,), are ids that are not OpenAlex's own; None where they are "W" and
+    `work_id`.
     """
 
     pieces: tuple[pa.Table | Path, ...]
@@ -52,12 +54,12 @@ class WorksTable:
 
     @classmethod
     def _of(cls, pieces: tuple[pa.Table | Path, ...]) -> WorksTable:
-        ids, years = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        for piece in pieces:
+        ends = np.cumsum([0, *map(_length, pieces)]).tolist()
+        ids, years = (new_array((ends[-1],), dtype, _on_disk(pieces)) for dtype in (np.int64, np.int32))
+        for piece, rows in zip(pieces, map(slice, ends, ends[1:]), strict=True):
             narrow = _columns(piece, ["work_id", "publication_year"])
-            ids.append(narrow["work_id"].to_numpy())
-            years.append(narrow["publication_year"].to_numpy())
-        return cls(pieces, (None,) * len(pieces), np.concatenate(ids), np.concatenate(years))
+            ids[rows], years[rows] = narrow["work_id"].to_numpy(), narrow["publication_year"].to_numpy()
+        return cls(pieces, (None,) * len(pieces), ids, years)
 
     @property
     def num_rows(self) -> int:
@@ -87,10 +89,14 @@ class WorksTable:
         if keep.all():
             return self
         kept = []
-        for rows, mine in zip(self.kept, np.split(keep, np.cumsum(self.lengths())[:-1]), strict=True):
-            kept.append(rows if mine.all() else np.flatnonzero(mine) if rows is None else rows[mine])
+        for before, mine in zip(self.kept, np.split(keep, np.cumsum(self.lengths())[:-1]), strict=True):
+            now = np.ones(mine.size, bool) if before is None else before.copy()
+            now[np.flatnonzero(now)] = mine
+            kept.append(now)
+        on_disk = _on_disk(self.pieces)
+        ids, years = held(self.work_id[keep], on_disk), held(self.year[keep], on_disk)
         names = None if self.names is None else self.names[keep]
-        return replace(self, kept=tuple(kept), work_id=self.work_id[keep], year=self.year[keep], names=names)
+        return replace(self, kept=tuple(kept), work_id=ids, year=years, names=names)
 
     def ids(self, positions: np.ndarray) -> list[str]:
         """The ids of the works at `positions`: those of `names`, or such as "W2100837269"."""
@@ -101,12 +107,15 @@ class WorksTable:
     def lengths(self) -> list[int]:
         """Number of works of each piece, in order."""
         pieces = zip(self.pieces, self.kept, strict=True)
-        return [_length(piece) if rows is None else rows.size for piece, rows in pieces]
+        return [_length(piece) if kept is None else np.count_nonzero(kept) for piece, kept in pieces]
 
     def scan(self, columns: list[str]) -> Iterator[pa.Table]:
         """Columns of all works, piece after piece, in order."""
-        for piece, rows in zip(self.pieces, self.kept, strict=True):
-            yield _columns(piece, columns) if rows is None else pa.concat_tables(_taken(piece, rows, columns))
+        for piece, kept in zip(self.pieces, self.kept, strict=True):
+            if kept is None:
+                yield _columns(piece, columns)
+            else:
+                yield pa.concat_tables(_taken(piece, np.flatnonzero(kept), columns))
 
     def column(self, name: str) -> np.ndarray:
         """A numeric or boolean column, array (N,)."""
@@ -116,7 +125,9 @@ class WorksTable:
     def categories(self, name: str) -> pa.DictionaryArray:
         """A text column with few different values, as a dictionary array (N,)."""
         parts = [piece[name].combine_chunks().dictionary_encode() for piece in self.scan([name])]
-        return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
+        column = pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
+        numbers = held(column.indices.to_numpy(), _on_disk(self.pieces))
+        return pa.DictionaryArray.from_arrays(numbers, column.dictionary)
 
     def is_empty(self, name: str) -> np.ndarray:
         """Where a text column is "", bool (N,)."""
@@ -151,8 +162,8 @@ class WorksTable:
     def taken(self, positions: np.ndarray, columns: list[str]) -> Iterator[pa.Table]:
         """The works at ascending `positions`, those of one row group of a shard after the other."""
         for index, local in by_piece(positions, self.lengths()):
-            rows = self.kept[index]
-            yield from _taken(self.pieces[index], local if rows is None else rows[local], columns)
+            kept = self.kept[index]
+            yield from _taken(self.pieces[index], local if kept is None else np.flatnonzero(kept)[local], columns)
 
     def to_table(self) -> pa.Table:
         """Everything in memory, merges in the references carried out."""
@@ -218,6 +229,10 @@ def _ends(works: WorksTable) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
 
 def _with_left_out(report: GraphReport, left_out: int) -> GraphReport:
     return replace(report, edges=report.edges + left_out, left_out=left_out)
+
+
+def _on_disk(pieces: Sequence[pa.Table | Path]) -> bool:
+    return any(isinstance(piece, Path) for piece in pieces)
 
 
 def _length(piece: pa.Table | Path) -> int:
