@@ -74,8 +74,9 @@ def group_numbers(size: int, *keys: Sequence[Any] | np.ndarray) -> np.ndarray:
             groups = int(group.max(initial=-1)) + 1
         else:
             groups *= kinds
-            dtype = np.int32 if groups < 1 << 31 else np.int64
-            group = (group.astype(dtype) * dtype(kinds) + code).astype(dtype)
+            group = group.astype(np.int32 if groups < 1 << 31 else np.int64, copy=False)
+            group *= kinds
+            np.add(group, code, out=group, casting="unsafe")
     return group
 
 
@@ -85,8 +86,9 @@ def _numbered(key: np.ndarray) -> tuple[np.ndarray, int]:
         least = int(key.min())
         kinds = int(key.max()) - least + 1
         if kinds <= max(key.size, 1 << 16):
-            wide = np.int32 if key.dtype.itemsize < 4 else np.int64
-            return (key.astype(wide) - wide(least)).astype(np.int32 if kinds < 1 << 31 else np.int64), kinds
+            code = key.astype(np.int32 if key.dtype.itemsize < 4 else np.int64)
+            code -= least
+            return code.astype(np.int32 if kinds < 1 << 31 else np.int64, copy=False), kinds
     _, code = np.unique(key, return_inverse=True)
     return code, int(code.max(initial=-1)) + 1
 

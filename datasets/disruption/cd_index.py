@@ -116,14 +116,18 @@ def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 
 
 def cd_of_counts(counts: Sequence[np.ndarray]) -> np.ndarray:
-    """`cd_index` of what `disruption_counts` returned, float64 (N,), a few million papers at a time."""
+    """`cd_index` of what `disruption_counts` returned, float64 (N,)."""
     n_i, n_j, n_k = counts
-    cd = np.empty(n_i.size)
-    for start in range(0, cd.size, AT_A_TIME):
-        part = slice(start, start + AT_A_TIME)
-        i, j, k = n_i[part], n_j[part], n_k[part]
-        cd[part] = ratio(i - j, i + j + k)
-    return cd
+    return in_parts(n_i.size, lambda part: ratio(n_i[part] - n_j[part], n_i[part] + n_j[part] + n_k[part]))
+
+
+def in_parts(size: int, values: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """``values(part)`` of a few million papers after another, float64 (size,); only the result is held whole."""
+    result = np.empty(size)
+    for start in range(0, size, AT_A_TIME):
+        part = slice(start, min(start + AT_A_TIME, size))
+        result[part] = values(part)
+    return result
 
 
 def checked_window(window: int | None) -> int | None:

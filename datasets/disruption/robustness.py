@@ -49,7 +49,7 @@ def cd_percentile(
     Holst et al. (2024), "Dataset artefacts are the hidden drivers of the declining disruptiveness in science".
     Petersen, Arroyave & Pammolli (2023), "The disruption index is biased by citation inflation".
     """
-    bins = np.searchsorted(REFERENCE_BINS, np.asarray(reference_counts), side="right")
+    bins = np.searchsorted(REFERENCE_BINS, np.asarray(reference_counts), side="right").astype(np.int8)
     return group_percentile(cd, fields, np.asarray(years), bins)
 
 

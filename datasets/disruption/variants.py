@@ -6,8 +6,9 @@ its docstring says otherwise.
 
 import numpy as np
 
+from ..disk_arrays import new_array
 from ..graph.citation_graph import CitationGraph
-from .cd_index import checked_integer, counts_of_papers, disruption_counts, ratio
+from .cd_index import cd_of_counts, checked_integer, counts_of_papers, disruption_counts, in_parts, ratio
 from .counting import Walk, count_by_year, count_shared
 from .year_ranks import Scratch
 
@@ -33,8 +34,8 @@ def mcd_index(
     Funk & Owen-Smith (2017), "A dynamic network measure of technological change", Management Science 63(3):
     mCD_t = m_t / n_t * sum_i (f_it - 2 f_it b_it) / w_it with w = 1; m_t counts citations of the focal work only.
     """
-    n_i, n_j, n_k = disruption_counts(graph, window, threads=threads, memory=memory)
-    return ratio(n_i - n_j, n_i + n_j + n_k) * (n_i + n_j)
+    n_i, n_j, _ = counts = disruption_counts(graph, window, threads=threads, memory=memory)
+    return cd_of_counts(counts) * (n_i + n_j)
 
 
 def di_nok(
@@ -90,7 +91,7 @@ def di_l(
     """
     least = checked_integer(least, 1, "least must be a positive number of shared references")
     n_i, _, n_k, n_least, _ = _shared_counts(graph, least, window, threads, memory)
-    return ratio(n_i - n_least, n_i + n_least + n_k)
+    return cd_of_counts((n_i, n_least, n_k))
 
 
 def dependence(
@@ -112,7 +113,7 @@ def dependence(
     publications", Quantitative Science Studies 2(1), 155-183, on dependence; called DEP by Bornmann et al. (2020).
     """
     n_i, n_j, _, _, shared = _shared_counts(graph, 1, window, threads, memory)
-    return ratio(shared, n_i + n_j)
+    return in_parts(n_i.size, lambda part: ratio(shared[part], n_i[part] + n_j[part]))
 
 
 def cd_trajectory(
@@ -138,7 +139,10 @@ def cd_trajectory(
     years = checked_integer(years, 1, "years must be a positive integer (for no window there is cd_index)")
     counts = counts_of_papers(count_by_year, graph, years, threads, memory, 3, years)
     np.cumsum(counts, axis=2, out=counts)
-    return ratio(counts[0] - counts[1], counts.sum(axis=0))
+    trajectory = new_array(counts.shape[1:], np.float64, on_disk=memory is not None)
+    for year in range(years):
+        trajectory[:, year] = cd_of_counts(counts[:, :, year])
+    return trajectory
 
 
 def _shared_counts(

@@ -18,7 +18,14 @@ from ..novelty.atypicality import DEFAULT_SAMPLES, Atypicality, atypicality
 from ..novelty.venue_pairs import checked_venues
 from .citation_impact import citation_percentile
 from .eligibility import LabelRules, first_failures, number_checks
-from .schemes import DisruptionCuts, conventionality_score, half_sample_agreement, novelty_score, sampled_labels
+from .schemes import (
+    NOVELTY_NAMES,
+    DisruptionCuts,
+    conventionality_score,
+    half_sample_agreement,
+    novelty_score,
+    sampled_codes,
+)
 
 PAPERS = "papers.parquet"
 """Beside a dataset's graph: what the labels were computed from that the graph does not hold."""
@@ -92,16 +99,22 @@ class NoveltyScores:
     """float64, see `novelty_score`."""
     conventionality: np.ndarray
     """float64, see `conventionality_score`."""
-    labels: np.ndarray
-    """str, "" where undefined or withheld: see `sampled_labels`."""
+    codes: np.ndarray
+    """int8, places of the labels in `NOVELTY_NAMES`: see `sampled_codes`."""
     withheld: np.ndarray
     """bool."""
+
+    @property
+    def labels(self) -> np.ndarray:
+        """str, "" where undefined or withheld."""
+        return NOVELTY_NAMES[self.codes]
 
     @classmethod
     def of(cls, result: Atypicality, years: np.ndarray) -> NoveltyScores:
         """Scores and labels of what `atypicality` returned."""
+        codes, withheld = sampled_codes(result, years)
         scores = novelty_score(result.z10, years), conventionality_score(result.z_median, years)
-        return cls(*scores, *sampled_labels(result, years))
+        return cls(*scores, codes, withheld)
 
 
 class DatasetNovelty(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..disk_arrays import new_array
 from ..disruption.cd_index import checked_window, require_papers
 from ..disruption.counting import Walk, count
 from ..disruption.year_ranks import CHUNK, YearRanks, new_scratch
@@ -40,7 +41,7 @@ def ray_disruption_counts(
         tasks = [(path, window, (low, min(low + chunk, graph.n_papers))) for low in range(0, graph.n_papers, chunk)]
     else:
         tasks = [(path, window, part) for part in YearRanks(graph, threads=1).parts(memory)]
-    counts = np.zeros((3, graph.n_papers), np.int64)
+    counts = new_array((3, graph.n_papers), np.int64, on_disk=memory is not None)
     for papers, values in _finished(_executor(), _count_task if memory is None else _slice_task, tasks):
         counts[:, papers] += values
     return counts[0], counts[1], counts[2]

@@ -18,6 +18,8 @@ from ..percentiles import group_numbers, group_percentile, share_higher, share_l
 from .eligibility import LabelRules
 
 LABEL_TYPE = np.dtype("<U13")
+NOVELTY_NAMES = np.array(["", "balanced", "novel", "conventional"], LABEL_TYPE)
+"""Novelty labels by their codes."""
 
 
 def novelty_score(z10: npt.ArrayLike, years: npt.ArrayLike) -> np.ndarray:
@@ -52,7 +54,10 @@ def novelty_labels(novelty: npt.ArrayLike, conventionality: npt.ArrayLike) -> np
     >>> novelty_labels([0.9, 0.1, 0.9, float("nan")], [0.1, 0.9, 0.9, 0.5]).tolist()
     ['novel', 'conventional', 'balanced', '']
     """
-    novelty, conventionality = _pair("novelty", novelty, "conventionality", conventionality)
+    return NOVELTY_NAMES[_novelty_codes(*_pair("novelty", novelty, "conventionality", conventionality))]
+
+
+def _novelty_codes(novelty: np.ndarray, conventionality: np.ndarray) -> np.ndarray:
     undefined = np.isnan(novelty) | np.isnan(conventionality)
     return _by_two(novelty >= NOVELTY_CUT, conventionality >= NOVELTY_CUT, undefined)
 
@@ -71,7 +76,10 @@ def uzzi_labels(z10: npt.ArrayLike, z_median: npt.ArrayLike, years: npt.ArrayLik
     ----------
     Uzzi, Mukherjee, Stringer & Jones (2013), "Atypical combinations and scientific impact", Science 342.
     """
-    low, middle = _pair("z10", z10, "z_median", z_median)
+    return NOVELTY_NAMES[_uzzi_codes(*_pair("z10", z10, "z_median", z_median), years)]
+
+
+def _uzzi_codes(low: np.ndarray, middle: np.ndarray, years: npt.ArrayLike) -> np.ndarray:
     year = group_numbers(low.size, np.asarray(years))
     undefined = np.isnan(low) | np.isnan(middle)
     cut = np.full(low.size, np.nan)
@@ -98,20 +106,29 @@ def sampled_labels(
     withheld : bool array (N,)
         False where the scores are undefined.
     """
+    codes, withheld = sampled_codes(result, years, scheme)
+    return NOVELTY_NAMES[codes], withheld
+
+
+def sampled_codes(
+    result: Atypicality, years: npt.ArrayLike, scheme: str = "threshold"
+) -> tuple[np.ndarray, np.ndarray]:
+    """`sampled_labels` with places in `NOVELTY_NAMES`, int8 (N,), for labels: a byte a paper and not 52."""
     if scheme not in ("threshold", "uzzi"):
         raise ValueError(f"scheme must be 'threshold' or 'uzzi', got {scheme!r}")
 
-    def labels_of(z10: np.ndarray, z_median: np.ndarray) -> np.ndarray:
+    def codes_of(z10: np.ndarray, z_median: np.ndarray) -> np.ndarray:
         if scheme == "uzzi":
-            return uzzi_labels(z10, z_median, years)
-        return novelty_labels(novelty_score(z10, years), conventionality_score(z_median, years))
+            return _uzzi_codes(z10, z_median, years)
+        return _novelty_codes(novelty_score(z10, years), conventionality_score(z_median, years))
 
-    labels = labels_of(result.z10, result.z_median)
-    withheld = np.zeros(labels.size, bool)
+    codes = codes_of(result.z10, result.z_median)
+    withheld = np.zeros(codes.size, bool)
     for half in result.halves:
-        withheld |= labels_of(*half) != labels
-    withheld &= labels != ""
-    return np.where(withheld, "", labels), withheld
+        withheld |= codes_of(*half) != codes
+    withheld &= codes != 0
+    codes[withheld] = 0
+    return codes, withheld
 
 
 def half_sample_agreement(
@@ -271,9 +288,9 @@ def _tertiles(
 
 
 def _by_two(novel: np.ndarray, conventional: np.ndarray, undefined: np.ndarray) -> np.ndarray:
-    labels = np.full(novel.size, "balanced", LABEL_TYPE)
-    labels[novel & ~conventional], labels[conventional & ~novel], labels[undefined] = "novel", "conventional", ""
-    return labels
+    codes = np.ones(novel.size, np.int8)
+    codes[novel & ~conventional], codes[conventional & ~novel], codes[undefined] = 2, 3, 0
+    return codes
 
 
 def _pair(name_a: str, a: npt.ArrayLike, name_b: str, b: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -2,14 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow.compute import SetLookupOptions, call_function
 
+from ..disk_arrays import held
 from ..disruption.cd_index import disruption_counts, ratio
 from ..disruption.robustness import cd_interval, cd_percentile, coverage, rewired_cd
 from ..disruption.variants import cd_trajectory, dependence, di_l
@@ -22,7 +25,9 @@ from .citation_impact import hit_labels, sleeping_beauty
 from .eligibility import LabelRules
 from .graph_labels import GraphLabels, NoveltyScores, graph_labels
 from .ray import ray_atypicality, ray_disruption_counts
+from .schemes import NOVELTY_NAMES
 
+AT_A_TIME = 1 << 20
 FILLERS = {"venue": -1, "field": "", "excluded": False, "reference_count": 0}
 """Columns of a table of papers that labels are made from, and what counts where a value is missing."""
 TYPES = {"excluded": pa.bool_(), "reference_count": pa.int64()}
@@ -69,8 +74,10 @@ def label_table(
     engine : {"local", "ray"}
         Where n_i, n_j, n_k and atypicality are computed.
     memory : int, optional
-        Bytes for the CD index and its family, and for atypicality, beside the table itself: see `disruption_counts` and
-        `atypicality`. The table does not depend on it. On Ray, bytes of each task.
+        Bytes for the CD index and its family, and for atypicality: see `disruption_counts` and `atypicality`. The table
+        then lies in temporary files, and beside these bytes about 50 a paper are held while it is made, and the
+        distinct pairs of venues of all years where venues are given. The table does not depend on it. On Ray, bytes of
+        each task.
     report : callable
         Called with the name and the seconds of every step.
 
@@ -95,22 +102,52 @@ def label_table(
     scores = partial(ray_atypicality, directory) if engine == "ray" else partial(atypicality, graph)
     novelty = partial(scores, null=null, samples=samples, seed=seed, memory=memory)
     excluded = [("excluded", given["excluded"])] if "excluded" in given else []
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.ChunkedArray] = {}
     started = time.perf_counter()
     counts = count(rules.window, memory=memory)
-    labels = graph_labels(graph, rules, given.get("field"), excluded=excluded, counts=counts)
-    steps = _steps(graph, labels, given, rules.window, novelty, seed, trajectory, rewired, interval, memory)
+    fields = given.get("field")
+    groups = fields.indices.to_numpy() if isinstance(fields, pa.DictionaryArray) else fields
+    labels = graph_labels(graph, rules, groups, excluded=excluded, counts=counts)
+    on_disk = memory is not None
+    percentiles = None if labels.percentiles is None else held(labels.percentiles, on_disk)
+    labels = replace(labels, cd=held(labels.cd, on_disk), percentiles=percentiles)
+    steps = _steps(graph, labels, given, groups, rules.window, novelty, seed, trajectory, rewired, interval, memory)
     for step, values in steps:
-        columns |= values
+        for name in list(values):
+            columns[name] = _column(values.pop(name), graph.n_papers, on_disk)
         report(step, time.perf_counter() - started)
         started = time.perf_counter()
     return pa.table(columns)
 
 
+def _column(values: Any, size: int, on_disk: bool) -> pa.ChunkedArray:
+    """A column from an array (N,), or from a function that gives the values of a slice of the papers.
+
+    On disk it is an Arrow file without a name that is mapped into memory, and goes with the column.
+    """
+
+    def parts() -> Iterator[pa.Array]:
+        for start in range(0, size, AT_A_TIME):
+            part = slice(start, min(start + AT_A_TIME, size))
+            yield pa.array(values(part) if callable(values) else values[part])
+
+    if not on_disk:
+        return pa.chunked_array(parts())
+    with TemporaryFile() as file:
+        arrays = parts()
+        first = next(arrays)
+        with pa.ipc.new_file(file, pa.schema([("values", first.type)])) as writer:
+            for array in (first, *arrays):
+                writer.write_batch(pa.record_batch([array], ["values"]))
+        file.flush()
+        return pa.ipc.open_file(pa.py_buffer(np.memmap(file, mode="r"))).read_all()["values"]
+
+
 def _steps(
     graph: CitationGraph,
     labels: GraphLabels,
-    given: dict[str, np.ndarray],
+    given: dict[str, Any],
+    groups: np.ndarray | None,
     window: int,
     novelty: Callable[[np.ndarray], Atypicality],
     seed: int,
@@ -119,28 +156,34 @@ def _steps(
     interval: bool,
     memory: int | None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Compute the table step by step: the name of each step and its columns."""
+    """Compute the table step by step: the name of each step and its columns, see `_column`."""
     n_i, n_j, n_k = labels.counts
+
+    def lengths(indptr: np.ndarray) -> Callable[[slice], np.ndarray]:
+        return lambda part: np.diff(indptr[part.start : part.stop + 1])
+
     columns: dict[str, Any] = {
         "id": _ids(graph),
         "year": graph.years,
-        "references": graph.reference_counts,
-        "citations": graph.citation_counts,
-        "citations_in_window": n_i + n_j,
+        "references": lengths(graph.ref_indptr),
+        "citations": lengths(graph.cit_indptr),
+        "citations_in_window": lambda part: n_i[part] + n_j[part],
         "n_i": n_i,
         "n_j": n_j,
         "n_k": n_k,
         "cd": labels.cd,
-        "mcd": labels.cd * (n_i + n_j),
-        "di_nok": ratio(n_i - n_j, n_i + n_j),
+        "mcd": lambda part: labels.cd[part] * (n_i[part] + n_j[part]),
+        "di_nok": lambda part: ratio(n_i[part] - n_j[part], n_i[part] + n_j[part]),
         "eligible": labels.eligible,
-        "disruption_label": labels.disruption,
+        "disruption_label": lambda part: labels.cuts.labels(labels.cd[part], part),
     }
     yield "CD index", columns
-    by_year = cd_trajectory(graph, trajectory, memory=memory).T if trajectory else ()
-    family: dict[str, Any] = {"di_5": di_l(graph, 5, window, memory=memory)}
-    family["dependence"] = dependence(graph, window, memory=memory)
-    yield "CD family", family | {f"cd_{year}": cd for year, cd in enumerate(by_year, start=1)}
+    columns = {"di_5": held(di_l(graph, 5, window, memory=memory), memory is not None)}
+    columns["dependence"] = dependence(graph, window, memory=memory)
+    if trajectory:
+        by_year = cd_trajectory(graph, trajectory, memory=memory).T
+        columns |= {f"cd_{year}": cd for year, cd in enumerate(by_year, start=1)}
+    yield "CD family", columns
     if interval:
         yield "intervals", dict(zip(("cd_low", "cd_high"), cd_interval(labels.counts, seed=seed), strict=True))
     if rewired:
@@ -148,12 +191,15 @@ def _steps(
     yield "Sleeping Beauty", dict(zip(("beauty", "awakening"), sleeping_beauty(graph), strict=True))
     if "reference_count" in given:
         yield "coverage", {"coverage": coverage(graph, given["reference_count"])}
-    if labels.percentiles is not None:
+    if groups is not None and labels.percentiles is not None:
+        field, percentiles = given["field"], labels.percentiles
         columns = {
-            "field": given["field"],
-            "cd_percentile": cd_percentile(labels.cd, given["field"], graph.years, graph.reference_counts),
-            "citation_percentile": labels.percentiles,
-            "hit_label": hit_labels(labels.percentiles),
+            "field": lambda part: (
+                field[part].dictionary_decode() if isinstance(field, pa.DictionaryArray) else field[part]
+            ),
+            "cd_percentile": cd_percentile(labels.cd, groups, graph.years, graph.reference_counts),
+            "citation_percentile": percentiles,
+            "hit_label": lambda part: hit_labels(percentiles[part]),
         }
         yield "percentiles", columns
     if "venue" not in given:
@@ -167,11 +213,11 @@ def _steps(
         "venue_pairs_left_out": result.n_left_out,
         "novelty_score": scores.novelty,
         "conventionality_score": scores.conventionality,
-        "novelty_label": scores.labels,
+        "novelty_label": lambda part: NOVELTY_NAMES[scores.codes[part]],
         "novelty_withheld": scores.withheld,
     }
     yield "atypicality", columns
-    columns = {"commonness_novelty": commonness(graph, given["venue"])}
+    columns = {"commonness_novelty": held(commonness(graph, given["venue"]), memory is not None)}
     columns["first_pair_novelty"], columns["first_pairs"] = first_pairs(graph, given["venue"])
     yield "commonness and first pairs", columns
 
@@ -180,37 +226,43 @@ def _ids(graph: CitationGraph) -> np.ndarray:
     return np.arange(graph.n_papers) if graph.node_ids is None else np.asarray(graph.node_ids)
 
 
-def _columns_of_papers(papers: str | Path | pa.Table, graph: CitationGraph) -> dict[str, np.ndarray]:
-    """Columns ``venue``, ``field``, ``excluded`` and ``reference_count`` of a file or table, in the graph's order."""
+def _columns_of_papers(papers: str | Path | pa.Table, graph: CitationGraph) -> dict[str, Any]:
+    """Columns ``venue``, ``field``, ``excluded`` and ``reference_count`` of a file or table, in the graph's order.
+
+    They are arrays (N,), and fields that are texts a dictionary array (N,).
+    """
     path, table = (papers, read_table(papers)) if isinstance(papers, (str, Path)) else ("the table of papers", papers)
     wanted = [name for name in FILLERS if name in table.column_names]
     if not wanted:
         raise ValueError(f"{path} has none of the columns {', '.join(FILLERS)}, only {table.column_names}")
     if "id" in table.column_names:
-        ids = _ids(graph)
-        given = table["id"].cast(pa.array(ids).type).combine_chunks()
-        rows = call_function("index_in", [pa.array(ids)], SetLookupOptions(given))
-        if rows.null_count:
-            missing = ids[int(np.argmax(np.asarray(rows.is_null())))].item()
-            raise ValueError(f"{path} has no row for paper {missing!r} and {rows.null_count - 1} others of the graph")
-        table = table.select(wanted).take(rows)
+        ids = pa.array(_ids(graph))
+        given = table["id"].cast(ids.type)
+        if not given.equals(pa.chunked_array([ids])):
+            rows = call_function("index_in", [ids], SetLookupOptions(given.combine_chunks()))
+            if rows.null_count:
+                missing = ids[int(np.argmax(np.asarray(rows.is_null())))].as_py()
+                others = rows.null_count - 1
+                raise ValueError(f"{path} has no row for paper {missing!r} and {others} others of the graph")
+            table = table.take(rows)
     elif table.num_rows != graph.n_papers:
         raise ValueError(
             f"{path} has {table.num_rows} rows and no column 'id', but the graph has {graph.n_papers} papers"
         )
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in wanted:
-        column = table[name].combine_chunks()
+        column = table[name]
         if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+            column = column.cast(column.type.value_type)
         if name == "venue" and not pa.types.is_integer(column.type):
-            column = column.dictionary_encode().indices
+            column = pa.chunked_array([column.dictionary_encode().unify_dictionaries().combine_chunks().indices])
         if name in TYPES:
             try:
                 column = column.cast(TYPES[name])
             except pa.ArrowInvalid as error:
                 raise ValueError(f"column {name!r} of {path}: {error}") from error
-        if not (name == "field" and pa.types.is_integer(column.type)):
-            column = column.fill_null(FILLERS[name])
-        columns[name] = column.to_numpy(zero_copy_only=False)
+        if name == "field" and not pa.types.is_integer(column.type):
+            columns[name] = column.fill_null("").dictionary_encode().unify_dictionaries().combine_chunks()
+        else:
+            columns[name] = (column if name == "field" else column.fill_null(FILLERS[name])).to_numpy()
     return columns

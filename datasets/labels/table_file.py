@@ -46,9 +46,9 @@ def write_labels(table: pa.Table, path: Path) -> None:
     require_label_file(path)
     with aside(path) as unfinished:
         if path.suffix == ".csv":
-            floats = {n: pa.types.is_floating(table.schema.field(n).type) for n in table.column_names}
-            columns = {n: pa.array(table[n].to_numpy(), from_pandas=True) if floats[n] else table[n] for n in floats}
-            csv.write_csv(pa.table(columns), unfinished)
+            with csv.CSVWriter(unfinished, table.schema) as writer:
+                for batch in table.to_batches(100_000):
+                    writer.write_batch(_nulls_for_nan(batch))
         elif path.suffix == ".jsonl":
             with unfinished.open("wb") as file:
                 for batch in table.to_batches(10_000):
@@ -56,3 +56,11 @@ def write_labels(table: pa.Table, path: Path) -> None:
         else:
             marked = {**(table.schema.metadata or {}), WRITTEN_FROM: json.dumps(MARK)}
             pq.write_table(table.replace_schema_metadata(marked), unfinished)
+
+
+def _nulls_for_nan(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = (
+        pa.array(column.to_numpy(), from_pandas=True) if pa.types.is_floating(column.type) else column
+        for column in batch.columns
+    )
+    return pa.record_batch(list(columns), batch.schema)

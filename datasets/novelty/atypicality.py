@@ -73,11 +73,11 @@ class Atypicality:
 
     @classmethod
     def undefined(cls, n_papers: int, on_disk: bool = False) -> Atypicality:
-        """Of papers without pairs, to be filled by `put`; with `on_disk` the halves lie in an unnamed file."""
-        z, n = np.full((2, n_papers), np.nan), np.zeros((2, n_papers), np.int64)
+        """Of papers without pairs, to be filled by `put`; with `on_disk` the arrays lie in unnamed files."""
+        z, n = new_array((2, n_papers), np.float64, on_disk), new_array((2, n_papers), np.int64, on_disk)
         halves = new_array((len(HALVES), 2, n_papers), np.float32, on_disk)
-        for half in halves:
-            half[:] = np.nan
+        for scores in (z, *halves):
+            scores[:] = np.nan
         return cls(z[0], z[1], n[0], n[1], halves)
 
     def put(self, papers: np.ndarray, z: np.ndarray, n: np.ndarray) -> None:
@@ -117,10 +117,10 @@ def atypicality(
     threads : int, optional
         The result does not depend on it.
     memory : int, optional
-        Bytes, beside the graph, the venues and the results, for the citing years that are computed at a time, one for
-        each thread. The pairs of a year that need more are counted in parts, each in the same null networks, drawn
-        anew. Their scores and the `halves` lie in files of the system's temporary folder, so that the results take 32
-        bytes a paper and not 144. The result does not depend on it.
+        Bytes, beside the graph and the venues, for the citing years that are computed at a time, one for each thread.
+        The pairs of a year that need more are counted in parts, each in the same null networks, drawn anew. Their
+        scores and the results, 144 bytes a paper, lie in files of the system's temporary folder. The result does not
+        depend on it.
 
     Raises
     ------

@@ -7,6 +7,7 @@ import tracemalloc
 from collections import defaultdict
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from scisci_gym import Paper
 from scisci_gym.datasets import percentiles
 from scisci_gym.datasets.disruption import disruption_counts
 from scisci_gym.datasets.graph import CitationGraph
+from scisci_gym.datasets.labels import table
 from scisci_gym.datasets.labels.citation_impact import citation_percentile, hit_labels
 from scisci_gym.datasets.labels.eligibility import LabelRules, last_complete_year
 from scisci_gym.datasets.labels.graph_labels import graph_labels
@@ -201,3 +203,26 @@ def test_labels_take_forty_bytes_a_paper_with_a_memory(tmp_path, monkeypatch):
     tracemalloc.stop()
     assert labels.eligible.any()
     assert peak < 40 * papers
+
+
+def test_a_table_of_labels_takes_seventy_bytes_a_paper_with_a_memory(tmp_path, monkeypatch):
+    """Its columns are on disk then, and the one that is being computed is in memory; the whole table has 250 bytes."""
+    papers = 300_000
+    rng = np.random.default_rng(0)
+    citing, cited = rng.integers(0, papers, (2, 30_000))
+    CitationGraph.from_edges(citing, cited, 1950 + rng.integers(0, 50, papers)).save(tmp_path)
+    columns = {"field": rng.integers(0, 20, papers).astype(str), "venue": rng.integers(-1, 50, papers)}
+    given = pa.table({"id": np.arange(papers), **columns, "excluded": rng.random(papers) < 0.1})
+    for module in (percentiles, table, sys.modules[disruption_counts.__module__]):
+        monkeypatch.setattr(module, "AT_A_TIME", 1 << 13)
+    monkeypatch.setenv("SCISCI_GYM_THREADS", "1")
+    options = {"papers": given, "rules": LabelRules("quantile", min_citations=0), "samples": 2, "trajectory": 3}
+    tracemalloc.start()
+    in_files = table.label_table(tmp_path, **options, memory=12_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 70 * papers
+    in_memory = table.label_table(tmp_path, **options)
+    assert in_files.schema == in_memory.schema
+    for one, other in zip(in_files.columns, in_memory.columns, strict=True):
+        np.testing.assert_array_equal(one.to_numpy(), other.to_numpy())
