@@ -12,7 +12,8 @@ EXAMPLES (gzipped JSON lines of works as the API gives them), each with numbers 
 real works do.
 
 ``python benchmarks/ingestion.py scale WORKS MEMORY [--novelty]`` writes a made-up parquet snapshot and runs `scisci-gym
-build snapshot --memory MEMORY` on it, in the present folder: seconds and peak memory, in all and for each work.
+build snapshot --memory MEMORY` on it, in the present folder, and then `scisci-gym labels --memory MEMORY` on its graph:
+seconds and peak memory, in all and for each work.
 
 ``python benchmarks/ingestion.py sciscinet ROWS`` writes a made-up SciSciNet file and builds a dataset from it.
 """
@@ -116,26 +117,32 @@ class _CopiedWorks:
 
 
 def scale(works: int, room: str, *options: str) -> None:
-    """Time and peak memory of a whole build from a parquet snapshot."""
+    """Time and peak memory of a whole build from a parquet snapshot, and of all labels of its graph."""
     with tempfile.TemporaryDirectory(dir=".") as scratch:
         source, out = Path(scratch) / "source", Path(scratch) / "out"
         _write_works(source / "data" / "parquet" / "works", works)
-        command = ["build", "snapshot", str(source), "--out", str(out), "--memory", room, "--workers", "1", "--quiet"]
-        begin = time.monotonic()
-        child = subprocess.Popen([sys.executable, "-m", "scisci_gym", *command, *(options or ["--no-novelty"])])
-        own, done = 0, 0
-        while not done:
-            own = max(own, _own_memory(child.pid))
-            time.sleep(0.2)
-            done, status, used = os.wait4(child.pid, os.WNOHANG)
-        seconds = time.monotonic() - begin
-        if status:
-            raise SystemExit(f"the build failed with status {status}")
+        build = ["build", "snapshot", str(source), "--out", str(out), "--workers", "1", "--quiet"]
+        _report_run([*build, "--memory", room, *(options or ["--no-novelty"])], works)
         graph = json.loads((out / "graph" / "graph.json").read_text())
         labelled = sum(pq.read_metadata(path).num_rows for path in (out / "data").glob("*.parquet"))
+        print(f"{works:,} works, {graph['report']['kept']:,} citations, {labelled:,} papers in the dataset")
+        papers, table = str(out / "graph" / "papers.parquet"), str(Path(scratch) / "labels.parquet")
+        _report_run(["labels", str(out / "graph"), "--papers", papers, "--memory", room, "--out", table], works)
+
+
+def _report_run(command: list[str], works: int) -> None:
+    """Run a command of `scisci-gym` and print its time and memory, in all and for each work."""
+    begin = time.monotonic()
+    child = subprocess.Popen([sys.executable, "-m", "scisci_gym", *command])
+    own, done = 0, 0
+    while not done:
+        own = max(own, _own_memory(child.pid))
+        time.sleep(0.2)
+        done, status, used = os.wait4(child.pid, os.WNOHANG)
+    if status:
+        raise SystemExit(f"{command[0]} failed with status {status}")
     cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
-    print(f"{works:,} works, {graph['report']['kept']:,} citations, {labelled:,} papers in the dataset, memory {room}:")
-    print(f"{seconds:,.0f} s, {cpu:,.0f} s CPU, {cpu / works * 1e6:.0f} us CPU a work")
+    print(f"{command[0]}: {time.monotonic() - begin:,.0f} s, {cpu:,.0f} s CPU, {cpu / works * 1e6:.0f} us CPU a work")
     print(f"peak {peak / 1e6:,.0f} MB, {peak / works:,.0f} bytes a work, load {os.getloadavg()[0]:.1f}")
     print(f"without pages of mapped files {own / 1e6:,.0f} MB, {own / works:,.0f} bytes a work (every 0.2 seconds)")
 
