@@ -141,7 +141,7 @@ def cd_trajectory(
     np.cumsum(counts, axis=2, out=counts)
     trajectory = new_array(counts.shape[1:], np.float64, on_disk=memory is not None)
     for year in range(years):
-        trajectory[:, year] = cd_of_counts(counts[:, :, year])
+        trajectory[:, year] = cd_of_counts(list(counts[:, :, year]))
     return trajectory
 
 

@@ -105,7 +105,7 @@ def label_table(
     columns: dict[str, pa.ChunkedArray] = {}
     started = time.perf_counter()
     counts = count(rules.window, memory=memory)
-    fields = given.get("field")
+    fields: Any = given.get("field")
     groups = fields.indices.to_numpy() if isinstance(fields, pa.DictionaryArray) else fields
     labels = graph_labels(graph, rules, groups, excluded=excluded, counts=counts)
     on_disk = memory is not None

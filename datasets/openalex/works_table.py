@@ -107,7 +107,7 @@ class WorksTable:
     def lengths(self) -> list[int]:
         """Number of works of each piece, in order."""
         pieces = zip(self.pieces, self.kept, strict=True)
-        return [_length(piece) if kept is None else np.count_nonzero(kept) for piece, kept in pieces]
+        return [_length(piece) if kept is None else int(np.count_nonzero(kept)) for piece, kept in pieces]
 
     def scan(self, columns: list[str]) -> Iterator[pa.Table]:
         """Columns of all works, piece after piece, in order."""
