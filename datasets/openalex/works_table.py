@@ -188,8 +188,8 @@ def citation_graph(
     References to a work of a later year are left out and counted. They come from a later version of a record, written
     when that work was there: through them the label of a paper would depend on papers of years after its window.
 
-    With `memory`, in bytes, the graph is written to `folder` in pieces of that size and mapped into memory; it is the
-    same graph.
+    With `memory`, in bytes, the graph is written to `folder` in pieces for which that suffices (at least a quarter of
+    it, where there are many papers) and mapped into memory; it is the same graph.
     """
     works = works if isinstance(works, WorksTable) else WorksTable.of_table(works)
     node_ids = works.work_id if works.names is None else works.names
@@ -210,7 +210,8 @@ def citation_graph(
         for papers, rows, later in _ends(works):
             left_out += later
             found.add(papers, rows)
-        report = found.write_graph(files, years, memory, lambda step, done, total: None)
+        piece = max(memory - 32 * years.size, memory // 4)  # beside it `write_graph` holds 30 bytes a paper
+        report = found.write_graph(files, years, piece, lambda step, done, total: None)
         files.finish(years.size, _with_left_out(report, left_out))
     return CitationGraph.load(folder)
 
