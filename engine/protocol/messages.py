@@ -3,6 +3,7 @@
 Unknown fields are ignored, so that a newer SDK can send more than is used here.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -80,10 +81,6 @@ class SaveWeights(ModelRef):
     ttl_seconds: int | None = Field(None, ge=1)
     overwrite: bool = False
     user_metadata: dict[str, str] | None = None
-
-    def expires_at(self) -> str | None:
-        """See `expiry`."""
-        return expiry(self.ttl_seconds)
 
 
 class SaveWeightsExternal(SaveWeights):
@@ -240,6 +237,7 @@ class WeightsInfo(Message):
 
 
 M = TypeVar("M", bound=Message)
+Default = TypeVar("Default", int, None)
 
 
 def parse(kind: type[M], body: bytes) -> M:
@@ -249,3 +247,13 @@ def parse(kind: type[M], body: bytes) -> M:
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors()[:5])
         raise RequestError(f"bad {kind.__name__} request: {faults}") from error
+
+
+def number(query: Mapping[str, str], name: str, default: Default) -> int | Default:
+    """A whole number of at least 0 from the query of a request; a `RequestError` if it is anything else."""
+    text = query.get(name)
+    if text is None:
+        return default
+    if not text.isdigit():
+        raise RequestError(f"query parameter {name!r} must be a whole number of at least 0, got {text!r}")
+    return int(text)

@@ -1,19 +1,41 @@
-"""The routes of checkpoints and training runs, from this life of the server or an earlier one."""
+"""The routes of checkpoints and training runs, from this life of the server or an earlier one.
 
+Exports are peft adapters for download by signed URL, encrypted where the client wants that.
+"""
+
+import hashlib
+import hmac
+import importlib.util
+import secrets
+import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from ..compute.checkpoints import EXTERNAL, CheckpointInfo, CheckpointPath, check_name, now
+from ..compute.checkpoints import (
+    CONFIG_FILE,
+    EXTERNAL,
+    WEIGHTS_FILE,
+    CheckpointInfo,
+    CheckpointPath,
+    check_name,
+    now,
+)
 from ..errors import RequestError
 from ..protocol import messages as m
 from .backend import Backend
-from .pages import number
 from .promises import Promises
 
+URL_SECONDS = 3600
+"""How long a signed URL is served."""
+FILES = "external_files"
+"""Route of the files of exports. Whoever has a signed URL needs no key."""
+_AGE = ".age"
 _TYPES = {"weights": "training", "sampler_weights": "sampler", EXTERNAL: "external"}
 
 
@@ -26,6 +48,7 @@ class CheckpointRoutes:
 
     backend: Backend
     promises: Promises
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
     async def _json(self, run: Callable[[], dict[str, Any]]) -> web.Response:
         return web.json_response(await self.promises.done(run))
@@ -54,7 +77,7 @@ class CheckpointRoutes:
 
     async def training_runs(self, request: web.Request) -> web.Response:
         """A page of all training runs."""
-        offset, limit = number(request, "offset", 0), number(request, "limit", 20)
+        offset, limit = m.number(request.query, "offset", 0), m.number(request.query, "limit", 20)
 
         def run() -> dict[str, Any]:
             saved: dict[str, list[CheckpointInfo]] = {model_id: [] for model_id in self.backend.models}
@@ -101,7 +124,7 @@ class CheckpointRoutes:
 
     async def checkpoints(self, request: web.Request) -> web.Response:
         """A page of the checkpoints of a run, or of all."""
-        offset, limit = number(request, "offset", 0), number(request, "limit", None)
+        offset, limit = m.number(request.query, "offset", 0), m.number(request.query, "limit", None)
 
         def run() -> dict[str, Any]:
             saved = [self._checkpoint(info) for info in self.backend.store.list(request.match_info.get("id"))]
@@ -142,6 +165,84 @@ class CheckpointRoutes:
         await self.promises.done(lambda: self.backend.store.info(path))
         return web.Response(status=204)
 
+    async def urls(self, request: web.Request) -> web.Response:
+        """A signed URL for every file of an export."""
+        path = _export_path(request)
+
+        def run() -> list[Path]:
+            self.backend.store.info(path)
+            return export_files(self.backend.store.folder(path))
+
+        expires = int(time.time()) + URL_SECONDS
+        root = request.url.origin() / "api/v1" / FILES / path.model_id / path.name
+        urls = {
+            file.name: str(
+                (root / file.name).with_query(expires=expires, signature=self._signature(path, file.name, expires))
+            )
+            for file in await self.promises.done(run)
+        }
+        return web.json_response({"urls": urls, "expires": datetime.fromtimestamp(expires, UTC).isoformat()})
+
+    async def file(self, request: web.Request) -> web.StreamResponse:
+        """A file of an export."""
+        path = _export_path(request)
+        name, expires = request.match_info["file"], request.query.get("expires", "")
+        signature = self._signature(path, name, expires).encode()
+        if not hmac.compare_digest(signature, request.query.get("signature", "").encode()):
+            raise RequestError("the URL is not one that this engine has signed; ask for new URLs", status=403)
+        if int(expires) < time.time():
+            raise RequestError(f"the URL has expired after {URL_SECONDS} seconds; ask for new URLs", status=403)
+        for file in export_files(self.backend.store.folder(path)):
+            if file.name == name:
+                return web.FileResponse(file)
+        raise RequestError(f"{path} has no file {name!r}: it was deleted meanwhile", status=404)
+
+    def _signature(self, path: CheckpointPath, name: str, expires: int | str) -> str:
+        return hmac.new(self._secret, f"{path}/{name}?{expires}".encode(), hashlib.sha256).hexdigest()
+
 
 def _checkpoint_path(request: web.Request) -> CheckpointPath:
     return CheckpointPath.parse(f"tinker://{request.match_info['id']}/{request.match_info['checkpoint']}")
+
+
+def _export_path(request: web.Request) -> CheckpointPath:
+    return CheckpointPath.parse(f"tinker://{request.match_info['id']}/{EXTERNAL}/{request.match_info['name']}")
+
+
+def export_files(folder: Path) -> list[Path]:
+    """The files of an export that are for download."""
+    names = [name + end for name in (CONFIG_FILE, WEIGHTS_FILE) for end in ("", _AGE)]
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+def encryption(recipients: list[str]) -> Callable[[Path], None]:
+    """What encrypts the files of an export to these age recipients (filippo.io/age); without any it leaves them alone.
+
+    Raises
+    ------
+    RequestError
+        If one is not a key, or the package that encrypts is not installed.
+    """
+    if not recipients:
+        return lambda _: None
+    if importlib.util.find_spec("pyrage") is None:
+        raise RequestError("age_encryption_recipients needs pyrage where the engine runs: pip install pyrage")
+    import pyrage
+
+    keys: list[Any] = []
+    for text in recipients:
+        kind = pyrage.ssh if text.startswith("ssh-") else pyrage.x25519  # pyright: ignore[reportAttributeAccessIssue]
+        try:
+            keys.append(kind.Recipient.from_str(text))
+        except pyrage.RecipientError as error:  # pyright: ignore[reportAttributeAccessIssue]
+            raise RequestError(
+                f"age_encryption_recipients holds {text!r}, which is no age1... or SSH key: {error}"
+            ) from error
+
+    def encrypt(folder: Path) -> None:
+        for name in (CONFIG_FILE, WEIGHTS_FILE):
+            file = folder / name
+            (folder / (name + _AGE)).write_bytes(pyrage.encrypt(file.read_bytes(), keys))  # pyright: ignore[reportAttributeAccessIssue]
+            file.unlink()
+
+    return encrypt

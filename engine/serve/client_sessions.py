@@ -15,7 +15,6 @@ from ..compute.checkpoints import CheckpointPath
 from ..errors import RequestError
 from ..protocol import messages as m
 from .backend import Backend, session_of
-from .pages import number
 from .promises import Promises
 
 SESSION_SECONDS = 1800.0
@@ -68,7 +67,7 @@ class ClientSessions:
 
     async def sessions(self, request: web.Request) -> web.Response:
         """A page of all sessions: those that are alive, the newest first, then those that have saved something."""
-        offset, limit = number(request, "offset", 0), number(request, "limit", 20)
+        offset, limit = m.number(request.query, "offset", 0), m.number(request.query, "limit", 20)
         saved = await self._promises.done(self._saved_runs)
         names = dict.fromkeys([*reversed(self._alive), *(session_of(model_id) for model_id in reversed(saved))])
         return web.json_response({"sessions": list(names)[offset : offset + limit]})

@@ -6,11 +6,13 @@ from typing import Any
 
 from aiohttp import web
 
+from ..compute.checkpoints import EXTERNAL, CheckpointPath
 from ..compute.training import all_or_nothing
 from ..errors import RequestError
 from ..protocol import messages as m
 from ..protocol import wire
 from .backend import Backend
+from .checkpoint_routes import encryption, export_files
 from .client_sessions import ClientSessions
 from .gathering import SampleJob, sampling_client
 from .promises import Promise, Promises
@@ -18,15 +20,14 @@ from .sampling_sessions import SamplingSession
 
 
 @dataclass
-class TrainingRoutes:
-    """Models, passes, steps, and their weights. All but `get_info` is promised."""
+class Routes:
+    """Models, passes, steps and their weights, which are promised; sampling sessions (frozen weights), and samples."""
 
     backend: Backend
     promises: Promises
     clients: ClientSessions
 
     async def create_model(self, request: web.Request) -> web.Response:
-        """A new adapter."""
         body = m.parse(m.CreateModel, await request.read())
         if body.lora_config is None:
             raise RequestError(
@@ -51,7 +52,6 @@ class TrainingRoutes:
         return self.promises.promised(key, run, model_id=model_id)
 
     async def get_info(self, request: web.Request) -> web.Response:
-        """The base model and the rank of an adapter."""
         model = self.backend.model(m.parse(m.ModelRef, await request.read()).model_id)
         name, tokenizer = model.base.name, str(model.base.folder.resolve())
         return web.json_response(
@@ -81,7 +81,6 @@ class TrainingRoutes:
         return self._promised(message.model_id, message.seq_id, run)
 
     async def optim_step(self, request: web.Request) -> web.Response:
-        """A step of AdamW."""
         body = m.parse(m.OptimStep, await request.read())
         self.backend.model(body.model_id)
         settings = body.adam_params
@@ -103,27 +102,33 @@ class TrainingRoutes:
         """A sampler checkpoint, or, without a name, a sampling session on the present weights."""
         body = m.parse(m.SaveWeights, await request.read())
 
-        def run() -> dict[str, str]:
+        def run() -> dict[str, Any]:
             if body.path is None:
                 return {"sampling_session_id": self.backend.sampler_from_model(body.model_id)}
             return self._save(body, "sampler_weights", overwrite=True)
 
         return self._saved(body, "save_weights_for_sampler", run)
 
-    def _saved(self, body: m.SaveWeights, kind: str, run: Callable[[], dict[str, str]]) -> web.Response:
+    async def save_weights_external(self, request: web.Request) -> web.Response:
+        """The present weights of a model as a peft adapter for download."""
+        body = m.parse(m.SaveWeightsExternal, await request.read())
+        self.backend.model(body.model_id)
+        finish = encryption(body.age_encryption_recipients or [])
+
+        def run() -> dict[str, Any]:
+            saved = self._save(body, EXTERNAL, overwrite=body.overwrite, finish=finish)
+            files = export_files(self.backend.store.folder(CheckpointPath.parse(saved["path"])))
+            return {**saved, "size_bytes": sum(file.stat().st_size for file in files)}
+
+        return self._saved(body, "save_weights_external", run)
+
+    def _saved(self, body: m.SaveWeights, kind: str, run: Callable[[], dict[str, Any]]) -> web.Response:
         self.backend.model(body.model_id)
         return self._promised(body.model_id, body.seq_id, lambda: {"type": kind, **run()})
 
-    def _save(self, body: m.SaveWeights, kind: str, *, overwrite: bool) -> dict[str, str]:
-        path = self.backend.save(
-            body.model_id,
-            kind,
-            body.path,
-            overwrite=overwrite,
-            user_metadata=body.user_metadata or {},
-            expires_at=body.expires_at(),
-        )
-        return {"path": path}
+    def _save(self, body: m.SaveWeights, kind: str, *, overwrite: bool, **more: Any) -> dict[str, str]:
+        about = {"user_metadata": body.user_metadata, "expires_at": m.expiry(body.ttl_seconds)}
+        return {"path": self.backend.save(body.model_id, kind, body.path, overwrite=overwrite, **about, **more)}
 
     async def load_weights(self, request: web.Request) -> web.Response:
         """A checkpoint into a model that there is, or into a new one."""
@@ -149,15 +154,6 @@ class TrainingRoutes:
             return {"type": "load_weights", "path": body.path, "model_id": model_id}
 
         return self._promised(model_id, number, run)
-
-
-@dataclass
-class SamplingRoutes:
-    """Sampling sessions, which are frozen weights, and samples from them."""
-
-    backend: Backend
-    promises: Promises
-    clients: ClientSessions
 
     async def create_sampling_session(self, request: web.Request) -> web.Response:
         """A session on a checkpoint or on a base model."""

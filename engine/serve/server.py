@@ -23,13 +23,11 @@ from ..errors import RequestError
 from ..options import EngineOptions
 from ..protocol import wire
 from .backend import Backend
-from .checkpoint_routes import CheckpointRoutes
+from .checkpoint_routes import FILES, CheckpointRoutes
 from .client_sessions import ClientSessions
-from .external_weights import FILES, ExternalWeightsRoutes
-from .future_routes import FutureRoutes, fault
 from .identity import is_token, new_token
-from .promises import Promises
-from .routes import SamplingRoutes, TrainingRoutes
+from .promises import Promises, fault
+from .routes import Routes
 from .scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
@@ -54,15 +52,12 @@ class Server:
         self.options = options
         self.backend = backend = Backend(options)
         self._worker = Scheduler(backend.serve_samples, backend.prepare_samples, options.gather_seconds)
-        self.promises = Promises(self._worker)
+        self.promises = Promises(self._worker, backend.sessions)
         self.clients = ClientSessions(backend, self.promises)
 
     def _application(self) -> web.Application:
-        training = TrainingRoutes(self.backend, self.promises, self.clients)
-        sampling = SamplingRoutes(self.backend, self.promises, self.clients)
+        routes = Routes(self.backend, self.promises, self.clients)
         saved = CheckpointRoutes(self.backend, self.promises)
-        exports = ExternalWeightsRoutes(self.backend, self.promises)
-        futures = FutureRoutes(self.promises, self.backend.sessions)
         checkpoint = "training_runs/{id}/checkpoints/{checkpoint:.+}"
         app = web.Application(client_max_size=wire.MAX_BODY, middlewares=[self._guard])
         for route, path, handler in (
@@ -71,29 +66,29 @@ class Server:
             (web.post, "client/dynamic_config", _always({"sample_cancel_enabled": True})),
             (web.post, "telemetry", _always({"status": "accepted"})),
             (web.post, "auth/token", self._token),
-            (web.post, "retrieve_future", futures.retrieve_future),
-            (web.post, "retrieve_futures", futures.retrieve_futures),
-            (web.post, "cancel_future", futures.cancel_future),
+            (web.post, "retrieve_future", self.promises.retrieve_future),
+            (web.post, "retrieve_futures", self.promises.retrieve_futures),
+            (web.post, "cancel_future", self.promises.cancel_future),
             (web.post, "create_session", self.clients.create_session),
             (web.post, "session_heartbeat", self.clients.session_heartbeat),
             (web.post, "sessions/{id}/finish", self.clients.finish_session),
             (web.get, "sessions", self.clients.sessions),
             (web.get, "sessions/{id}", self.clients.session),
-            (web.post, "create_model", training.create_model),
-            (web.post, "get_info", training.get_info),
-            (web.post, "forward_backward", training.forward_backward),
-            (web.post, "optim_step", training.optim_step),
-            (web.post, "save_weights", training.save_weights),
-            (web.post, "save_weights_for_sampler", training.save_weights_for_sampler),
-            (web.post, "load_weights", training.load_weights),
+            (web.post, "create_model", routes.create_model),
+            (web.post, "get_info", routes.get_info),
+            (web.post, "forward_backward", routes.forward_backward),
+            (web.post, "optim_step", routes.optim_step),
+            (web.post, "save_weights", routes.save_weights),
+            (web.post, "save_weights_for_sampler", routes.save_weights_for_sampler),
+            (web.post, "load_weights", routes.load_weights),
             (web.post, "copy_weights", saved.copy_weights),
-            (web.post, "save_weights_external", exports.save_weights_external),
-            (web.get, f"training_runs/{{id}}/checkpoints/{EXTERNAL}/{{name}}/external_weights_urls", exports.urls),
-            (web.get, f"{FILES}/{{id}}/{{name}}/{{file}}", exports.file),
-            (web.post, "create_sampling_session", sampling.create_sampling_session),
-            (web.post, "join_sampling_session", sampling.join_sampling_session),
-            (web.get, "samplers/{id}", sampling.sampler),
-            (web.post, "asample", sampling.asample),
+            (web.post, "save_weights_external", routes.save_weights_external),
+            (web.get, f"training_runs/{{id}}/checkpoints/{EXTERNAL}/{{name}}/external_weights_urls", saved.urls),
+            (web.get, f"{FILES}/{{id}}/{{name}}/{{file}}", saved.file),
+            (web.post, "create_sampling_session", routes.create_sampling_session),
+            (web.post, "join_sampling_session", routes.join_sampling_session),
+            (web.get, "samplers/{id}", routes.sampler),
+            (web.post, "asample", routes.asample),
             (web.get, "get_server_capabilities", saved.capabilities),
             (web.post, "weights_info", saved.weights_info),
             (web.get, "training_runs", saved.training_runs),
