@@ -15,7 +15,7 @@ from ..errors import RequestError
 from ..options import Quantization
 from . import attention
 from .adapters import AdaptableLayer, AdapterWeights
-from .compat import Cache, in_and_out_features, keep_four_bits_packed, set_weight
+from .compat import Cache, body_runs_once, in_and_out_features, keep_four_bits_packed, set_weight
 
 logger = logging.getLogger(__name__)
 
@@ -179,6 +179,22 @@ class BaseModel:
         finally:
             self._selected = None
         return out.logits.float()
+
+    def logits_in_parts(self, size: int, tokens: Tensor, select: Tensor, **given: Any) -> Iterator[Tensor]:
+        """`logits` of the places `select`, `size` at a time: the network runs once, the head (by far the widest layer)
+        and what follows it once per part.
+
+        Where a gradient is wanted, the caller takes that of every part before the next part. It stops below the head,
+        and goes through the network once, after the last part.
+        """
+        results: list[Any] = []
+        for start in range(0, len(select), size):
+            with body_runs_once(self.net, results):
+                part = self.logits(tokens, select[start : start + size], **given)
+            yield part
+        if len(results) == 2:
+            output, hidden = results
+            hidden.backward(output.last_hidden_state.grad)
 
     def empty_cache(self) -> list[attention.SlotLayer]:
         """A cache for `logits` that takes over what is read first."""

@@ -18,7 +18,6 @@ from torch import Tensor
 from .adapters import AdapterWeights
 from .attention import UNITS_AT_ONCE, SlotLayer
 from .decoding import DecodingBatch
-from .head_parts import logits_in_parts
 from .memory import cache_bytes, check_fits, free_bytes
 from .model import BaseModel
 from .token_choice import ChoiceRule, choose_tokens, top_logprobs, uniforms
@@ -265,7 +264,7 @@ class Sampler:
         # The token at i is predicted at i - 1; the last place is repeated to keep the shape of every part.
         count = len(prompt) - first
         select = np.pad(np.arange(first - 1, len(prompt) - 1), (0, -count % SCORED_AT_ONCE), mode="edge")
-        parts = logits_in_parts(self.base, SCORED_AT_ONCE, self._tensor(tokens), self._tensor(select))
+        parts = self.base.logits_in_parts(SCORED_AT_ONCE, self._tensor(tokens), self._tensor(select))
         for start, logits in zip(range(first, len(prompt), SCORED_AT_ONCE), parts, strict=True):
             places = np.arange(start, min(start + SCORED_AT_ONCE, len(prompt)))
             table = torch.log_softmax(logits, dim=-1)[: len(places)]

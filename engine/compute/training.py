@@ -14,7 +14,6 @@ from torch import Tensor
 from ..errors import RequestError
 from .adapters import AdapterWeights
 from .compat import recomputing_layers
-from .head_parts import logits_in_parts
 from .losses import LOSSES, THRESHOLDS, check_loss, required_inputs
 from .memory import check_fits, pass_tokens, training_bytes
 from .model import BaseModel
@@ -187,7 +186,7 @@ def _losses(base: BaseModel, request: _Request, batch: Sequence[PassSequence]) -
         check_fits(base, needed, f"training on a sequence of {longest} tokens")
     with recomputing_layers(base.net) if recomputing else nullcontext():
         start = 0
-        for logits in logits_in_parts(base, at_once, **pass_inputs(base, batch)):
+        for logits in base.logits_in_parts(at_once, **pass_inputs(base, batch)):
             yield _part_loss(base, request, batch, start, torch.log_softmax(logits, dim=-1))
             start += len(logits)
 

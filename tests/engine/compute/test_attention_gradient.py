@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from scisci_gym.engine.compute.attention_gradient import QUERIES_AT_ONCE, AttentionByProducts, is_worthwhile
+from scisci_gym.engine.compute.attention import QUERIES_AT_ONCE, AttentionByProducts, is_worthwhile
 
 LENGTH, SCALING = 2 * QUERIES_AT_ONCE + 9, 0.3
 
