@@ -58,14 +58,9 @@ class AdaptableLayer:
 
 
 class LoraPair:
-    """LoRA of one layer (Hu et al. 2021, arXiv:2106.09685): y = W x + s B A x, with s = alpha / r.
+    """LoRA of one layer (Hu et al. 2021, arXiv:2106.09685): y = W x + s B A x, with `scale` s = alpha / r.
 
-    Parameters
-    ----------
-    tensors
-        Under peft's names: ``lora_A`` float32 (r, in) and ``lora_B`` (out, r).
-    scale
-        s.
+    `tensors` are named as in peft: ``lora_A`` float32 (r, in) and ``lora_B`` (out, r).
     """
 
     def __init__(self, layer: AdaptableLayer, tensors: dict[str, Tensor], scale: float) -> None:
@@ -79,7 +74,6 @@ class LoraPair:
 
     @staticmethod
     def shapes(layer: AdaptableLayer, rank: int) -> dict[str, tuple[int, ...]]:
-        """Shapes of `parameters` for a layer."""
         return {"lora_A": (rank, layer.in_features), "lora_B": (layer.out_features, rank)}
 
     def prepare(self) -> None:
@@ -187,7 +181,6 @@ class AdapterWeights:
                 yield f"{name}.{key}", parameter
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """The trained tensors."""
         return (parameter for _, parameter in self.named_parameters())
 
     def named_tensors(self) -> dict[str, Tensor]:
@@ -210,11 +203,9 @@ class AdapterWeights:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether no tensor is trained any more."""
         return not any(parameter.requires_grad for parameter in self.parameters())
 
     def prepare(self) -> None:
-        """See `LoraPair.prepare`."""
         for pair in self.pairs.values():
             pair.prepare()
 
@@ -222,12 +213,8 @@ class AdapterWeights:
 def new_adapter(layers: list[AdaptableLayer], spec: LoraSpec, device: torch.device) -> AdapterWeights:
     """A fresh adapter: A uniform in +-1/sqrt(in) (what peft draws), B zero, so that it starts as the base model.
 
-    The draw depends on `spec.seed` and the layers alone, not on the device.
-
-    Raises
-    ------
-    RequestError
-        If the model has no layer of the parts that `spec` adapts.
+    The draw depends on `spec.seed` and the layers alone, not on the device. A model without a layer of the parts that
+    `spec` adapts is refused.
     """
     generator = torch.Generator()
     if spec.seed is None:
@@ -249,13 +236,7 @@ def new_adapter(layers: list[AdaptableLayer], spec: LoraSpec, device: torch.devi
 def adapter_from_tensors(
     layers: list[AdaptableLayer], spec: LoraSpec, tensors: dict[str, Tensor], device: torch.device
 ) -> AdapterWeights:
-    """Rebuild an adapter from `AdapterWeights.named_tensors`.
-
-    Raises
-    ------
-    RequestError
-        If a shape is not that of the base model's layer.
-    """
+    """Rebuild an adapter from `AdapterWeights.named_tensors`, whose shapes must be those of the base model's layers."""
     kind, pairs = _PAIRS[spec.kind], {}
     for layer in layers:
         if not spec.adapts(layer.part):

@@ -15,7 +15,7 @@ The cache is allocated ahead and written in place, so a decoding step copies one
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -197,16 +197,10 @@ class SlotLayer(CacheLayerMixin):
     is_sliding = False
     length = 0
 
-    @classmethod
-    def of(cls, keys: Tensor, values: Tensor, length: int) -> "SlotLayer":
-        """A layer on existing tensors, of which the first `length` slots are filled."""
-        layer = cls()
-        layer.fill(keys, values, length)
-        return layer
-
-    def fill(self, keys: Tensor, values: Tensor, length: int) -> None:
-        """Take over existing tensors, of which the first `length` slots are filled."""
+    def fill(self, keys: Tensor, values: Tensor, length: int) -> Self:
+        """Take over existing tensors, of which the first `length` slots are filled; returns the layer."""
         self.keys, self.values, self.length, self.is_initialized = keys, values, length, True
+        return self
 
     def filled(self) -> tuple[Tensor, Tensor]:
         """Keys and values (rows, heads, capacity, head_dim); slots from `length` on are not filled yet."""
@@ -217,16 +211,15 @@ class SlotLayer(CacheLayerMixin):
     def mapped(self, change: Callable[[Tensor], Tensor]) -> "SlotLayer":
         """A layer whose keys and values went through `change`, which leaves the slots alone."""
         keys, values = self.filled()
-        return SlotLayer.of(change(keys), change(values), self.length)
+        return SlotLayer().fill(change(keys), change(values), self.length)
 
     @staticmethod
     def stack(layers: Sequence["SlotLayer"]) -> "SlotLayer":
         """The rows of several layers of the same length, one after the other."""
         keys, values = (torch.cat(parts) for parts in zip(*(layer.filled() for layer in layers), strict=True))
-        return SlotLayer.of(keys, values, layers[0].length)
+        return SlotLayer().fill(keys, values, layers[0].length)
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Start empty; `update` allocates."""
         self.fill(key_states[:, :, :0], value_states[:, :, :0], 0)
 
     def update(
@@ -250,7 +243,6 @@ class SlotLayer(CacheLayerMixin):
         return self.length + query_length, 0
 
     def get_seq_length(self) -> int:
-        """Positions that are filled."""
         return self.length
 
     def get_max_cache_shape(self) -> int:

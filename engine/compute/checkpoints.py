@@ -137,12 +137,8 @@ class CheckpointStore:
     ) -> None:
         """Write a checkpoint; it appears under its name only when it is complete and on disk.
 
-        `finish` may change the files in the folder that it gets, before that.
-
-        Raises
-        ------
-        RequestError
-            If the name is taken and `overwrite` is false.
+        `finish` may change the files in the folder that it gets, before that. Without `overwrite` a name that is taken
+        is refused.
         """
         final = self.folder(CheckpointPath.parse(info.path))
         if final.exists() and not overwrite:
@@ -162,13 +158,7 @@ class CheckpointStore:
             finish(folder)
 
     def copy(self, source: CheckpointPath, target: CheckpointPath, expires_at: str | None) -> None:
-        """Give a checkpoint a second path. The files are shared, where the file system can, until either is deleted.
-
-        Raises
-        ------
-        RequestError
-            If there is no checkpoint at `source`, or there is one at `target`.
-        """
+        """Give a checkpoint a second path. The files are shared, where the file system can, until either is deleted."""
         info, old, final = self.info(source), self.folder(source).resolve(), self.folder(target)
         if final.exists():
             raise RequestError(f"checkpoint {target} exists already; choose another model_seq_id")
@@ -198,12 +188,8 @@ class CheckpointStore:
         return folder
 
     def base_folder(self, path: CheckpointPath) -> Path:
-        """The folder of a checkpoint's base model.
-
-        Raises
-        ------
-        RequestError
-            404 if the model is no longer where it was, neither as seen from the checkpoint nor on this machine.
+        """The folder of a checkpoint's base model; a `RequestError` (404) if it is no longer where it was, neither as
+        seen from the checkpoint nor on this machine.
         """
         info, folder = self.info(path), self.folder(path)
         places = [Path(json.loads((folder / CONFIG_FILE).read_text())["base_model_name_or_path"])]

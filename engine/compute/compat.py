@@ -3,7 +3,7 @@
 `tests/engine/compute/test_compat.py` names what has moved when one of them changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -55,9 +55,8 @@ def body_runs_once(net: Any, results: list[Any]) -> Iterator[None]:
     if body is net:  # There is no body that could be kept apart from the head.
         yield
         return
-    forward, own = body.forward, vars(body).get("forward")
 
-    def forward_once(*args: Any, **kwargs: Any) -> Any:
+    def once(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if not results:
             output = forward(*args, **kwargs)
             results.append(output)
@@ -66,31 +65,32 @@ def body_runs_once(net: Any, results: list[Any]) -> Iterator[None]:
                 results.append(hidden)
         return results[0]
 
-    body.forward = forward_once
-    try:
+    with _forward_replaced([body], once):
         yield
-    finally:
-        if own is not None:
-            body.forward = own
-        else:
-            del body.forward
 
 
 @contextmanager
 def recomputing_layers(net: nn.Module) -> Iterator[None]:
     """Inside the block a layer keeps its input only, and computes itself again when its gradient is wanted."""
-    layers: list[Any] = [module for module in net.modules() if isinstance(module, GradientCheckpointingLayer)]
-    own = [vars(layer).get("forward") for layer in layers]
-    for layer in layers:
-        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
+    layers = [module for module in net.modules() if isinstance(module, GradientCheckpointingLayer)]
+    with _forward_replaced(layers, partial(checkpoint, use_reentrant=False, preserve_rng_state=False)):
+        yield
+
+
+@contextmanager
+def _forward_replaced(modules: Sequence[Any], call: Callable[..., Any]) -> Iterator[None]:
+    """Inside the block `call` gets a module's own `forward`, and the arguments, instead of it."""
+    own = [vars(module).get("forward") for module in modules]
+    for module in modules:
+        module.forward = partial(call, module.forward)
     try:
         yield
     finally:
-        for layer, forward in zip(layers, own, strict=True):
+        for module, forward in zip(modules, own, strict=True):
             if forward is not None:
-                layer.forward = forward
+                module.forward = forward
             else:
-                del layer.forward
+                del module.forward
 
 
 def dense_weight(module: nn.Module) -> Tensor:

@@ -28,10 +28,7 @@ HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 def choose_device(device: str | None = None, dtype: str | None = None) -> tuple[torch.device, torch.dtype]:
     """Resolve the options: CUDA with bfloat16 where there is a GPU, otherwise the CPU with float32.
 
-    Raises
-    ------
-    ValueError
-        If `dtype` is not one of float32, bfloat16, float16, or `device` is not available.
+    A `ValueError` says that `device` is not available, or that there is no such `dtype`.
     """
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if chosen.type == "cuda" and not torch.cuda.is_available():
@@ -56,10 +53,7 @@ def suited_dtype(folder: Path, device: torch.device) -> torch.dtype:
 def parameters_in(folder: Path) -> int:
     """Numbers in the safetensors files of a folder; only their headers are read, also of files larger than the memory.
 
-    Raises
-    ------
-    RequestError
-        If a file has no such header.
+    A `RequestError` names a file that has no such header.
     """
     count = 0
     for file in folder.glob("*.safetensors"):
@@ -92,19 +86,9 @@ def choose_threads(threads: int | None = None, *, small: bool = True) -> int:
 def find_model(name: str, models: Mapping[str, str | Path], *, any_path: bool, download: bool) -> Path:
     """The folder of the model that a client calls `name`.
 
-    Parameters
-    ----------
-    models
-        Folders, or names of hub repositories, by the names that clients use.
-    any_path
-        Whether clients may also name local folders and hub repositories.
-    download
-        Whether to fetch from the Hugging Face hub what is not in its local cache.
-
-    Raises
-    ------
-    RequestError
-        404, with the names there are.
+    `models` are folders, or names of hub repositories, by the names that clients use. With `any_path` clients may also
+    name local folders and hub repositories; with `download` what is not in the local cache is fetched from the hub.
+    A `RequestError` (404) names the models there are.
     """
     target = str(models.get(name, name if any_path else ""))
     if target and Path(target, "config.json").is_file():
@@ -131,10 +115,7 @@ def load_model(
 ) -> BaseModel:
     """Load a model. One whose decoding fails the self-check (see `decoding_fault`) is served plainly.
 
-    Raises
-    ------
-    RequestError
-        If the folder holds no causal language model, or its weights need more memory than is free.
+    A `RequestError` refuses a folder without a causal language model, and weights that need more memory than is free.
     """
     needed, free = parameters_in(folder) * dtype.itemsize, free_bytes(device)
     if quantize == "none" and free is not None and needed > free:

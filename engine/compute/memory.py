@@ -49,13 +49,7 @@ def cache_bytes(base: BaseModel, tokens: int) -> int:
 
 
 def check_fits(base: BaseModel, needed: int, what: str) -> None:
-    """Refuse what needs more than there is.
-
-    Raises
-    ------
-    RequestError
-        With both numbers of bytes.
-    """
+    """Refuse what needs more bytes than there are."""
     free = free_bytes(base.device)
     if free is not None and needed > free:
         raise RequestError(

@@ -37,10 +37,8 @@ class BaseModel:
 
     Parameters
     ----------
-    name
-        What clients call it.
-    folder
-        A local Hugging Face model folder.
+    name, folder
+        What clients call it, and a local Hugging Face model folder.
     device, dtype
         Where its weights live and in which format. Adapters are always float32.
     quantize
@@ -50,12 +48,8 @@ class BaseModel:
         Every token is computed from the whole sequence with the model's own attention: slow, and right for every
         architecture. Otherwise prompts are shared and keys and values are kept.
 
-    Raises
-    ------
-    RequestError
-        If the folder holds no causal language model.
-    UnsupportedArchitecture
-        If it cannot be served but plainly; `load_model` decides.
+    A `RequestError` refuses a folder without a causal language model, and `UnsupportedArchitecture` one that can only
+    be served plainly; `load_model` decides.
     """
 
     def __init__(
@@ -124,22 +118,18 @@ class BaseModel:
         A frozen adapter is merged into the weights for that time where that is exact enough and fits into memory: a
         decoding step then costs what it costs without an adapter.
         """
-        with _threads(self.threads), self._adapted(adapter):
-            yield
-
-    @contextmanager
-    def _adapted(self, adapter: AdapterWeights | None) -> Iterator[None]:
-        if adapter is not None and adapter.is_frozen and self._merges:
-            with _merged(adapter):
+        with _threads(self.threads):
+            if adapter is not None and adapter.is_frozen and self._merges:
+                with _merged(adapter):
+                    yield
+                return
+            if adapter is not None:
+                adapter.prepare()
+            before, self._adapter = self._adapter, adapter
+            try:
                 yield
-            return
-        if adapter is not None:
-            adapter.prepare()
-        before, self._adapter = self._adapter, adapter
-        try:
-            yield
-        finally:
-            self._adapter = before
+            finally:
+                self._adapter = before
 
     def logits(
         self,
@@ -229,7 +219,7 @@ class BaseModel:
         return path + "/." if path.count("/") == 2 else path
 
     def check_tokens(self, tokens: list[int], what: str, extra: int = 0) -> None:
-        """Refuse token ids outside the vocabulary and sequences longer than the context."""
+        """Refuse token ids outside the vocabulary, and sequences (with `extra` tokens) longer than the context."""
         if not tokens:
             raise RequestError(f"{what} is empty; at least one token is needed")
         low, high = min(tokens), max(tokens)

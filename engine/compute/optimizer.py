@@ -33,16 +33,9 @@ def new_optimizer(adapter: AdapterWeights) -> torch.optim.AdamW:
 def optim_step(adapter: AdapterWeights, optimizer: torch.optim.AdamW, settings: AdamSettings) -> dict[str, float]:
     """One AdamW step on the accumulated gradients (zero where there are none), which are then cleared.
 
-    A step that fails changes nothing: weights, optimiser state and gradients are those from before it.
-
-    Returns
-    -------
-    The gradient's norm before clipping, as ``grad_norm:mean``.
-
-    Raises
-    ------
-    RequestError
-        If the norm is not finite. Only then the gradients are cleared, as no repetition could succeed with them.
+    It returns the gradient's norm before clipping, as ``grad_norm:mean``. A step that fails changes nothing: weights,
+    optimiser state and gradients are those from before it. A norm that is not finite is refused; only then the
+    gradients are cleared, as no repetition could succeed with them.
     """
     parameters = list(adapter.parameters())
     before = [(p.detach().clone(), None if p.grad is None else p.grad.clone()) for p in parameters]

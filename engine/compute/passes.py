@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from .attention import SlotLayer
 from .model import BaseModel
@@ -104,7 +105,10 @@ def lay_out(continuations: Sequence[np.ndarray], prompts: Sequence[int], lengths
     lengths
         Lengths of the prompts.
     """
-    width = _width(continuations, len(set(prompts)))
+    # As wide as the longest one, or as all of a prompt where prompts have about equally many: wider rows would hold
+    # more padding.
+    sizes = list(map(len, continuations))
+    width = max(max(sizes), -(-sum(sizes) // len(set(prompts))))
     rows: list[int] = []
     starts: list[int] = []
     filled = 0
@@ -127,13 +131,6 @@ def lay_out(continuations: Sequence[np.ndarray], prompts: Sequence[int], lengths
     return Layout(tokens, positions, torch.from_numpy(mask[:, None]), torch.tensor(rows), starts)
 
 
-def _width(continuations: Sequence[np.ndarray], prompts: int) -> int:
-    """As wide as the longest continuation, or as all of a prompt where prompts have about equally many: wider rows
-    would hold more padding.
-    """
-    return max(max(map(len, continuations)), -(-sum(map(len, continuations)) // prompts))
-
-
 def pass_inputs(base: BaseModel, batch: Sequence[PassSequence]) -> dict[str, Any]:
     """Arguments of `BaseModel.logits` for the needed positions, sequence after sequence.
 
@@ -144,20 +141,20 @@ def pass_inputs(base: BaseModel, batch: Sequence[PassSequence]) -> dict[str, Any
     continuations = [s.tokens[s.prefix :] for s in batch]
     if not max(lengths):
         # Padding is on the right, where a causal model cannot see it: no mask is needed.
-        tokens = _padded(continuations)
+        tokens = _padded(continuations).to(base.device)
         select = _places(batch, range(0, tokens.numel(), tokens.shape[1]), base)
-        return {"tokens": tokens.to(base.device), "select": select}
+        return {"tokens": tokens, "select": select}
     heads = {s.head: s.tokens[: s.prefix] for s in batch}
-    prompts = _padded(list(heads.values()))
+    prompts = _padded(heads.values()).to(base.device)
     cache = base.empty_cache()
-    base.logits(prompts.to(base.device), torch.zeros(0, dtype=torch.int64, device=base.device), cache=cache)
+    base.logits(prompts, torch.zeros(0, dtype=torch.int64, device=base.device), cache=cache)
     index = {head: i for i, head in enumerate(heads)}
     layout = lay_out(continuations, [index[s.head] for s in batch], list(map(len, heads.values())))
     rows = layout.prompts.to(base.device)
     past = []
     for layer in cache:
         keys, values = (part.index_select(0, rows) for part in layer.filled())
-        past.append(_PastLayer.of(keys, values, layer.length))
+        past.append(_PastLayer().fill(keys, values, layer.length))
     return {
         "tokens": layout.tokens.to(base.device),
         "select": _places(batch, layout.starts, base),
@@ -183,9 +180,6 @@ class _PastLayer(SlotLayer):
         return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
 
 
-def _padded(rows: list[np.ndarray]) -> Tensor:
-    """int64 (rows, longest), padded on the right."""
-    tokens = np.zeros((len(rows), max(map(len, rows))), np.int64)
-    for row, values in zip(tokens, rows, strict=True):
-        row[: len(values)] = values
-    return torch.from_numpy(tokens)
+def _padded(rows: Iterable[np.ndarray]) -> Tensor:
+    """int64 (rows, longest), padded with zeros on the right."""
+    return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True)

@@ -30,10 +30,7 @@ model with a window, up to this window."""
 def decoding_fault(base: BaseModel) -> str | None:
     """What is wrong with decoding with a cache, or None.
 
-    Raises
-    ------
-    UnsupportedArchitecture
-        If the model cannot be made to compute with its own attention.
+    A model that cannot be made to compute with its own attention is an `UnsupportedArchitecture`.
     """
     wanted = PROMPT + DECODED
     if base.window is not None and base.window <= LONGEST_WINDOW:

@@ -60,11 +60,8 @@ def forward_backward(
     `backward`, logits are computed only at the positions where a weight, an advantage or a sampling log-probability
     is not zero; elsewhere the reported log-probability is 0. A forward pass alone reports all of them.
 
-    Raises
-    ------
-    RequestError
-        For an unknown loss, a missing or misshapen input, tokens the model does not have, or, with `backward`, a loss
-        or a gradient that is not finite, or for a sequence whose pass does not fit into memory.
+    A `RequestError` refuses an unknown loss, a missing or misshapen input, tokens the model does not have, a sequence
+    whose pass does not fit into memory, and, with `backward`, a loss or a gradient that is not finite.
     """
     check_loss(loss_fn, config)
     for i, datum in enumerate(data):
