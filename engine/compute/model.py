@@ -118,7 +118,7 @@ class BaseModel:
         A frozen adapter is merged into the weights for that time where that is exact enough and fits into memory: a
         decoding step then costs what it costs without an adapter.
         """
-        with _threads(self.threads):
+        with torch_threads(self.threads):
             if adapter is not None and adapter.is_frozen and self._merges:
                 with _merged(adapter):
                     yield
@@ -251,7 +251,8 @@ def _add_what_was_rounded(head: nn.Module, args: tuple[Tensor, ...], logits: Ten
 
 
 @contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def torch_threads(count: int | None) -> Iterator[None]:
+    """Inside the block torch has so many threads; None: as many as outside."""
     before = torch.get_num_threads()
     if count is None or count == before:
         yield

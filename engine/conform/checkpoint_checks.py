@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from .client import Client, require
-from .training_checks import TOKENS, forward, loss_of, supervised
+from .client import Client, checkpoint_route, require
+from .training_checks import TOKENS, forward, loss_of, train
 
 
 def _trained(client: Client) -> str:
     model = client.create_model()
-    client.run_pass(model, [supervised()], "cross_entropy")
-    client.step(model)
+    train(client, model)
     return model
 
 
@@ -26,8 +25,7 @@ def training_goes_on_from_a_checkpoint(client: Client, tolerance: float) -> None
     losses = []
     for each in (model, _load(client, path, optimizer=True)):
         for _ in range(2):
-            client.run_pass(each, [supervised()], "cross_entropy")
-            client.step(each)
+            train(client, each)
         losses.append(loss_of(forward(client, each)))
     gap = abs(losses[0] - losses[1])
     require(gap <= 8 * tolerance, f"the loss is {losses[0]:.6g} without a break, {losses[1]:.6g} after loading")
@@ -38,9 +36,8 @@ def a_saved_sampler_has_the_weights(client: Client, tolerance: float) -> None:
     model = _trained(client)
     wanted = forward(client, model).logprobs[0]
     path = client.save(model, "save_weights_for_sampler", "conform-sampler")
-    client.run_pass(model, [supervised()], "cross_entropy")
-    client.step(model)
-    told = client.sample(client.sampler(model_path=path), TOKENS, scored=True, max_tokens=1).prompt_logprobs
+    train(client, model)
+    told = client.sample(client.sampler(path), TOKENS, scored=True, max_tokens=1).prompt_logprobs
     require(told is not None, "no prompt_logprobs came")
     assert told is not None
     gap = float(np.abs(told[1:] - wanted).max())
@@ -53,10 +50,10 @@ def checkpoints_are_described_listed_and_deleted(client: Client, tolerance: floa
     path = client.save(model, "save_weights", "conform-listed")
     info = client.post("weights_info", {"tinker_path": path})
     require((info.get("is_lora"), info.get("lora_rank")) == (True, 4), f"weights_info says {info}")
-    run, _, rest = path.removeprefix("tinker://").partition("/")
+    run = path.removeprefix("tinker://").partition("/")[0]
     listed = client.get(f"training_runs/{run}/checkpoints").get("checkpoints", [])
     require(path in [each.get("tinker_path") for each in listed], f"it is not in the list of its run: {listed}")
-    reply = client.send("DELETE", f"training_runs/{run}/checkpoints/{rest}")
+    reply = client.send("DELETE", checkpoint_route(path))
     require(reply.status < 300, f"DELETE: {reply.text}")
     client.saved.remove(path)
     reply = client.send("POST", "weights_info", {"tinker_path": path})
@@ -68,10 +65,9 @@ def a_name_stays_in_its_place(client: Client, tolerance: float) -> None:
     model = client.create_model()
     body = {"model_id": model, "path": "../../escaped", "seq_id": client.number(), "type": "save_weights"}
     reply = client.send("POST", "save_weights", body)
-    if reply.status < 300 and isinstance(reply.data, dict) and "request_id" in reply.data:
-        reply = client.send("POST", "retrieve_future", {"request_id": reply.data["request_id"]})
-    refused = reply.status >= 400 or (isinstance(reply.data, dict) and "error" in reply.data)
-    require(refused, f"the name '../../escaped' was taken: {reply.text}")
+    if reply.status < 300 and "request_id" in reply.fields:
+        reply = client.send("POST", "retrieve_future", {"request_id": reply.fields["request_id"]})
+    require(reply.status >= 400 or "error" in reply.fields, f"the name '../../escaped' was taken: {reply.text}")
 
 
 def copies(client: Client, tolerance: float) -> None:
@@ -86,6 +82,5 @@ def copies(client: Client, tolerance: float) -> None:
 def exports(client: Client, tolerance: float) -> None:
     """save_weights_external and the URLs of its files."""
     path = client.save(client.create_model(), "save_weights_external", "conform-export")
-    run, _, rest = path.removeprefix("tinker://").partition("/")
-    urls = client.get(f"training_runs/{run}/checkpoints/{rest}/external_weights_urls").get("urls")
+    urls = client.get(f"{checkpoint_route(path)}/external_weights_urls").get("urls")
     require(urls, f"external_weights_urls names no file: {urls}")

@@ -17,8 +17,6 @@ from tinker import types
 from tinker.proto import tinker_public_pb2 as pb
 from tinker.proto.response_conv import deserialize_forward_backward_output, deserialize_sample_response
 
-PROTOBUF = "application/x-protobuf"
-
 
 class Nonconformity(Exception):
     """What a server did that the protocol does not have."""
@@ -39,9 +37,20 @@ class Reply:
     data: Any
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """The JSON object; empty for another body."""
+        return self.data if isinstance(self.data, dict) else {}
+
+    @property
     def text(self) -> str:
         """Status and body in one line."""
         return f"HTTP {self.status} {self.body[:200].decode(errors='replace').strip()}"
+
+
+def checkpoint_route(path: str) -> str:
+    """The route of a checkpoint with this path."""
+    run, _, rest = path.removeprefix("tinker://").partition("/")
+    return f"training_runs/{run}/checkpoints/{rest}"
 
 
 @dataclass(frozen=True)
@@ -70,16 +79,9 @@ class Datum:
 
 
 class Client:
-    """A client session of a server.
+    """A client session of a server, with `url` and `key` as in TINKER_BASE_URL and TINKER_API_KEY.
 
-    Parameters
-    ----------
-    url, key
-        As in TINKER_BASE_URL and TINKER_API_KEY.
-    model
-        The base model's name; None takes the first that the server lists.
-    seconds
-        How long a promised result may take.
+    `model` is the base model's name (None: the first that the server lists), and `seconds` how long a result may take.
     """
 
     def __init__(self, url: str, key: str, model: str | None = None, seconds: float = 300.0) -> None:
@@ -88,14 +90,12 @@ class Client:
         self._models, self._requests, self._samplers = itertools.count(), itertools.count(1), itertools.count()
         self.saved: list[str] = []
 
-    def send(self, method: str, path: str, body: bytes | Mapping[str, Any] | None = None, **headers: str) -> Reply:
+    def send(self, method: str, path: str, body: bytes | Mapping[str, Any] | None = None) -> Reply:
         """A request below ``/api/v1/``, and whatever comes back."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        kind = PROTOBUF if isinstance(body, bytes) else "application/json"
-        headers = {"Content-Type": kind, "Accept": "*/*", "User-Agent": "scisci-gym-conform", **headers}
-        request = urllib.request.Request(
-            f"{self.url}/api/v1/{path}", data, {"X-API-Key": self.key, **headers}, method=method
-        )
+        kind = "application/x-protobuf" if isinstance(body, bytes) else "application/json"
+        headers = {"X-API-Key": self.key, "Content-Type": kind, "Accept": "*/*", "User-Agent": "scisci-gym-conform"}
+        request = urllib.request.Request(f"{self.url}/api/v1/{path}", data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=self.seconds) as answer:
                 status, content = answer.status, answer.read()
@@ -127,11 +127,9 @@ class Client:
         end = time.monotonic() + self.seconds
         while time.monotonic() < end:
             reply = self.send("POST", "retrieve_future", {"request_id": promise["request_id"]})
-            waiting = isinstance(reply.data, dict) and reply.data.get("type") == "try_again"
-            if reply.status == 408 or waiting:
+            if reply.status == 408 or reply.fields.get("type") == "try_again":
                 continue
-            failed = reply.status >= 300 or (isinstance(reply.data, dict) and "error" in reply.data)
-            require(not failed, f"{what}: {reply.text}")
+            require(reply.status < 300 and "error" not in reply.fields, f"{what}: {reply.text}")
             return reply
         raise Nonconformity(f"{what}: no result within {self.seconds:.0f} s")
 
@@ -162,9 +160,9 @@ class Client:
         """The fields that name a new model in training: session and number."""
         return {"session_id": self.session, "model_seq_id": next(self._models)}
 
-    def create_model(self, seed: int = 1) -> str:
+    def create_model(self) -> str:
         """The id of a new LoRA adapter of rank 4."""
-        lora = {"rank": 4, "seed": seed, "train_unembed": True, "train_mlp": True, "train_attn": True}
+        lora = {"rank": 4, "seed": 1, "train_unembed": True, "train_mlp": True, "train_attn": True}
         body = {**self.place(), "base_model": self.model_name, "lora_config": lora, "type": "create_model"}
         answer = self.promised("create_model", body)
         require(isinstance(answer.get("model_id"), str), f"create_model gives no model_id: {answer}")
@@ -213,15 +211,16 @@ class Client:
         """An optimizer step."""
         self.result(self.send_step(model_id, learning_rate), "optim_step")
 
-    def save(self, model_id: str, route: str, name: str, **more: Any) -> str:
+    def save(self, model_id: str, route: str, name: str) -> str:
         """Save a checkpoint, and return its path."""
-        body = {"model_id": model_id, "path": name, "seq_id": self.number(), "type": route, **more}
+        body = {"model_id": model_id, "path": name, "seq_id": self.number(), "type": route}
         path = str(self.promised(route, body).get("path"))
         self.saved.append(path)
         return path
 
-    def sampler(self, **source: str) -> str:
-        """The id of a sampling session on ``model_path=`` or ``base_model=``."""
+    def sampler(self, model_path: str | None = None) -> str:
+        """The id of a sampling session on a checkpoint, or on the base model."""
+        source = {"base_model": self.model_name} if model_path is None else {"model_path": model_path}
         body = {"session_id": self.session, "sampling_session_seq_id": next(self._samplers), **source}
         answer = self.post("create_sampling_session", {**body, "type": "create_sampling_session"})
         require(isinstance(answer.get("sampling_session_id"), str), f"create_sampling_session: no id: {answer}")

@@ -46,7 +46,7 @@ def model_info(client: Client, tolerance: float) -> None:
 
 def sampler_info(client: Client, tolerance: float) -> None:
     """GET samplers/{id} names the base model, from which the SDK gets its tokenizer."""
-    sampler = client.sampler(base_model=client.model_name)
+    sampler = client.sampler()
     require(client.get(f"samplers/{sampler}").get("base_model"), "it names no base_model")
 
 
@@ -76,7 +76,7 @@ def unknown_route(client: Client, tolerance: float) -> None:
 
 
 def _has_error_form(reply: Reply, path: str) -> None:
-    told = isinstance(reply.data, dict) and (reply.data.get("error") or reply.data.get("detail"))
+    told = reply.fields.get("error") or reply.fields.get("detail")
     require(told, f"POST {path}: the answer says nothing under 'error' or 'detail': {reply.text}")
 
 
@@ -95,7 +95,7 @@ def identity(client: Client, tolerance: float) -> None:
 
 def polls_together(client: Client, tolerance: float) -> None:
     """POST retrieve_futures names the finished requests of a sampling session."""
-    sampler = client.sampler(base_model=client.model_name)
+    sampler = client.sampler()
     client.sample(sampler, [11, 7, 23], max_tokens=2)
     target = {"type": "sampling_session", "sampling_session_id": sampler, "cloned_sampler_id": 0}
     answer = client.post("retrieve_futures", {"target": target, "prev_cursor": 0, "timeout": 0})

@@ -9,14 +9,10 @@ MANY, LONG = 8, 12
 """Samples of a request, and tokens of a sample."""
 
 
-def _sampler(client: Client) -> str:
-    return client.sampler(base_model=client.model_name)
-
-
 def a_seed_decides_the_samples(client: Client, tolerance: float) -> None:
     """The same seed gives the same samples in a new sampling session, another seed gives others."""
     drawn = [
-        [tokens for tokens, _, _ in client.sample(_sampler(client), TOKENS, MANY, seed=seed, max_tokens=LONG).sequences]
+        [tokens for tokens, _, _ in client.sample(client.sampler(), TOKENS, MANY, seed=seed, max_tokens=LONG).sequences]
         for seed in (1, 1, 2)
     ]
     require(drawn[0] == drawn[1], "seed 1 gave other samples the second time")
@@ -27,7 +23,7 @@ def a_seed_decides_the_samples(client: Client, tolerance: float) -> None:
 def temperature_0_is_greedy(client: Client, tolerance: float) -> None:
     """Without temperature the same answer comes whatever the seed."""
     drawn = [
-        client.sample(_sampler(client), TOKENS, temperature=0.0, seed=seed, max_tokens=LONG).sequences[0][0]
+        client.sample(client.sampler(), TOKENS, temperature=0.0, seed=seed, max_tokens=LONG).sequences[0][0]
         for seed in (1, 2)
     ]
     require(drawn[0] == drawn[1], f"two greedy answers differ: {drawn[0]} and {drawn[1]}")
@@ -61,7 +57,7 @@ def prompt_logprobs_are_those_of_training(client: Client, tolerance: float) -> N
 
 def limits_and_stops(client: Client, tolerance: float) -> None:
     """max_tokens ends an answer with "length"; a stop token ends it with "stop" and belongs to it."""
-    sampler = _sampler(client)
+    sampler = client.sampler()
     free, _, reason = client.sample(sampler, TOKENS, temperature=0.0, stop=[], max_tokens=LONG).sequences[0]
     require((len(free), reason) == (LONG, "length"), f"{len(free)} tokens, {reason!r}; wanted {LONG} and 'length'")
     stop = free[3]
@@ -72,7 +68,7 @@ def limits_and_stops(client: Client, tolerance: float) -> None:
 
 def many_requests_at_once(client: Client, tolerance: float) -> None:
     """A sample with a seed does not depend on what else was asked for."""
-    sampler = _sampler(client)
+    sampler = client.sampler()
     alone = client.sample(sampler, TOKENS, seed=5, max_tokens=LONG).sequences[0][0]
     client.sample(sampler, TOKENS[:4], MANY, seed=6, max_tokens=LONG)
     again = client.sample(sampler, TOKENS, 3, seed=5, max_tokens=LONG).sequences[0][0]

@@ -1,6 +1,6 @@
 """All checks, run one after the other on a server, and their report."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from . import checkpoint_checks as saved
 from . import route_checks as routes
 from . import sampling_checks as sampling
 from . import training_checks as training
-from .client import Client, Nonconformity
+from .client import Client, Nonconformity, checkpoint_route
 
 Function = Callable[[Client, float], None]
 Status = Literal["pass", "fail"]
@@ -74,14 +74,9 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON."""
-        results = [asdict(result) for result in self.results]
-        return {
-            "url": self.url,
-            "model": self.model,
-            "sdk": version("tinker"),
-            "conforms": self.conforms,
-            "checks": results,
-        }
+        checks = [asdict(result) for result in self.results]
+        about = {"url": self.url, "model": self.model, "sdk": version("tinker"), "conforms": self.conforms}
+        return {**about, "checks": checks}
 
     def lines(self) -> Iterator[str]:
         """The report for people."""
@@ -92,11 +87,8 @@ class Report:
                 yield f"\n{area}"
             mark = "ok  " if result.status == "pass" else "FAIL" if result.needed else "miss"
             yield f"  {mark}  {result.name.replace('_', ' ')}" + (f": {result.detail}" if result.detail else "")
-        counts = {
-            needed: [result.status == "pass" for result in self.results if result.needed == needed]
-            for needed in (True, False)
-        }
-        needed, optional = (f"{sum(passed)} of {len(passed)}" for passed in counts.values())
+        passed = [[r.status == "pass" for r in self.results if r.needed == needed] for needed in (True, False)]
+        needed, optional = (f"{sum(some)} of {len(some)}" for some in passed)
         verdict = "conforms" if self.conforms else "does not conform"
         yield f"\n{self.url} {verdict}: {needed} needed checks and {optional} optional ones pass (model {self.model})"
 
@@ -104,44 +96,31 @@ class Report:
 def conform(client: Client, tolerance: float) -> Report:
     """Run all checks. What they have saved on the server is deleted afterwards.
 
-    Parameters
-    ----------
-    tolerance
-        Difference of two log-probabilities that is taken for rounding; 0.02 lets 16 bits pass.
-
-    Raises
-    ------
-    Nonconformity
-        If the server cannot be reached, or no base model is named by it or by the client.
+    A difference of two log-probabilities up to `tolerance` is taken for rounding; 0.02 lets 16 bits pass. It is a
+    `Nonconformity` if the server cannot be reached, or no base model is named by it or by the client.
     """
     client.get("healthz")
     model = client.model_name
-    results = [_run(check, client, tolerance, area, needed=needed) for area, needed, check in _all_checks()]
-    _tidy(client)
+    results = [
+        _run(check, client, tolerance, area, needed=needed)
+        for area in NEEDED
+        for needed, checks in ((True, NEEDED), (False, OPTIONAL))
+        for check in checks[area]
+    ]
+    for path in client.saved:
+        client.send("DELETE", checkpoint_route(path))
+    client.send("POST", f"sessions/{client.session}/finish", {})
     return Report(client.url, model, tuple(results))
 
 
-def _all_checks() -> Iterable[tuple[str, bool, Function]]:
-    for area in NEEDED:
-        for needed, checks in ((True, NEEDED), (False, OPTIONAL)):
-            yield from ((area, needed, check) for check in checks[area])
-
-
 def _run(check: Function, client: Client, tolerance: float, area: str, *, needed: bool) -> Result:
-    about = (check.__doc__ or "").strip()
+    detail = ""
     try:
         check(client, tolerance)
     except Nonconformity as error:
-        return Result(area, check.__name__, about, needed, "fail", str(error))
+        detail = str(error)
     # A server may answer anything at all: what the client cannot make sense of is a failed check, and not its end.
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         detail = f"the answer cannot be read ({type(error).__name__}: {error})"
-        return Result(area, check.__name__, about, needed, "fail", detail)
-    return Result(area, check.__name__, about, needed, "pass")
-
-
-def _tidy(client: Client) -> None:
-    for path in client.saved:
-        run, _, rest = path.removeprefix("tinker://").partition("/")
-        client.send("DELETE", f"training_runs/{run}/checkpoints/{rest}")
-    client.send("POST", f"sessions/{client.session}/finish", {})
+    about = (check.__doc__ or "").strip()
+    return Result(area, check.__name__, about, needed, "fail" if detail else "pass", detail)

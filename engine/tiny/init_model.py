@@ -14,9 +14,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, Qwen3Config, 
 
 from ..compute.compat import disable_progress_bar
 from ..compute.loading import choose_threads
+from ..compute.model import torch_threads
 from ..folders import check_free, new_folder
 from .chat_tokenizer import Prompt, all_prompt_ids, answer_ids, messages, train_tokenizer
-from .pretraining import Documents, Labelled, TrainingPlan, answer_gap, pretrain, probe_score, tfidf_score
+from .pretraining import Documents, Labelled, answer_gap, pretrain, probe_score, tfidf_score
 
 logger = logging.getLogger(__name__)
 
@@ -35,86 +36,47 @@ class InitOptions:
 
     800 steps of 16 documents of 66 tokens take 45 to 60 s on a busy core. The result is reproducible on the same
     machine with the same number of threads.
-
-    Parameters
-    ----------
-    answers
-        Texts of which one, drawn uniformly, ends every document; None: `whole_words`. They teach the format only.
-    whole_words
-        Words that become one token each, with and without a space before them.
-    steps, batch_size, learning_rate
-        One round of pre-training: batches, documents in each, and the peak learning rate.
-    max_rounds
-        Rounds before giving up on the probe and on the answers.
-    max_answer_gap
-        Another round is trained as long as `answer_gap` is larger; None: the answers are not looked at.
-    seed
-        Decides weights, order and answers.
-    vocab_size
-        Tokens in all, see `train_tokenizer`.
-    hidden_size, intermediate_size, layers, heads, kv_heads, max_positions
-        The architecture, a Qwen3.
-    threads
-        Torch threads while training; the previous number is restored.
-    progress
-        Whether to show a bar.
-    notes
-        What the report shall say besides, such as what the model was made for.
     """
 
-    answers: Sequence[str] | None = None
-    whole_words: Sequence[str] = ()
+    answers: Sequence[str] | None = None  # One of them, drawn uniformly, ends every document; None: `whole_words`.
+    whole_words: Sequence[str] = ()  # Words that become one token each, with and without a space before them.
+    # One round of pre-training: batches, documents in each, and the peak learning rate.
     steps: int = 800
     batch_size: int = 16
     learning_rate: float = 5e-3
-    max_rounds: int = 3
-    max_answer_gap: float | None = None
-    seed: int = 0
-    vocab_size: int = 1024
+    max_rounds: int = 3  # Rounds before giving up on the probe and on the answers.
+    max_answer_gap: float | None = None  # Another round is trained as long as `answer_gap` is larger; None: no limit.
+    seed: int = 0  # Decides weights, order and answers.
+    vocab_size: int = 1024  # Tokens in all, see `train_tokenizer`.
+    # The architecture, a Qwen3.
     hidden_size: int = 128
     intermediate_size: int = 384
     layers: int = 2
     heads: int = 4
     kv_heads: int = 2
     max_positions: int = 4096
-    threads: int | None = None
-    progress: bool = True
-    notes: dict[str, Any] = field(default_factory=dict)
+    threads: int | None = None  # Torch threads while training; the previous number is restored.
+    progress: bool = True  # Whether to show a bar.
+    notes: dict[str, Any] = field(default_factory=dict)  # What the report shall say besides.
 
 
 @dataclass
 class InitReport:
-    """Size, losses and probe scores of a new model; also written to ``init_report.json`` in its folder.
-
-    Parameters
-    ----------
-    longest_prompt, longest_answer
-        In tokens, the end of the turn included.
-    losses
-        Mean token loss (nats) at the start and at the end of every round.
-    probe_scores
-        The probe's balanced accuracy after every round; empty without a probe.
-    probe_target
-        The accuracy that was asked for.
-    reached
-        Whether the last score reached it; True without a probe.
-    answer_gaps
-        `answer_gap` after every round; empty without a limit to it.
-    """
+    """Size, losses and probe scores of a new model; also written to ``init_report.json`` in its folder."""
 
     folder: str
     parameters: int
     vocab_size: int
-    longest_prompt: int
+    longest_prompt: int  # In tokens, the end of the turn included, as in `longest_answer`.
     longest_answer: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     rounds: int = 0
-    losses: list[tuple[float, float]] = field(default_factory=list)
-    probe_scores: list[float] = field(default_factory=list)
-    probe_target: float | None = None
-    reached: bool = True
-    answer_gaps: list[float] = field(default_factory=list)
+    losses: list[tuple[float, float]] = field(default_factory=list)  # Mean nats a token at the ends of every round.
+    probe_scores: list[float] = field(default_factory=list)  # Balanced accuracy after every round, if there is a probe.
+    probe_target: float | None = None  # The accuracy that was asked for.
+    reached: bool = True  # Whether the last score reached it; True without a probe.
+    answer_gaps: list[float] = field(default_factory=list)  # `answer_gap` after every round; empty without a limit.
 
 
 def init_model(
@@ -164,9 +126,7 @@ def init_model(
     _check_out(Path(out))
     target = _target(probe, probe_target)
     started = time.monotonic()
-    before = torch.get_num_threads()
-    torch.set_num_threads(choose_threads(chosen.threads))
-    try:
+    with torch_threads(choose_threads(chosen.threads)):
         corpus = [content for prompt in prompts for _, content in messages(prompt)]
         words = [*corpus, *answers, "system", "user", "assistant"]
         tokenizer = train_tokenizer(words, chosen.vocab_size, chosen.whole_words)
@@ -185,8 +145,8 @@ def init_model(
         )
         supply = Documents(documents, endings, chosen.seed)
         for number in range(chosen.max_rounds):
-            plan = TrainingPlan(chosen.steps, chosen.batch_size, chosen.learning_rate / 2**number)
-            losses = pretrain(model, supply, plan, progress=chosen.progress)
+            rate = chosen.learning_rate / 2**number
+            losses = pretrain(model, supply, chosen.steps, chosen.batch_size, rate, progress=chosen.progress)
             report.rounds += 1
             report.losses.append((losses[0], float(np.mean(losses[-20:]))))
             if probe is not None and target is not None:
@@ -194,7 +154,7 @@ def init_model(
                 report.probe_scores.append(score)
                 report.reached = score >= target
                 logger.info("round %d: linear probe %.3f, target %.3f", number + 1, score, target)
-            even = chosen.max_answer_gap is None
+            even = True
             if chosen.max_answer_gap is not None:
                 gap = answer_gap(model, documents[:GAP_PROMPTS], endings)
                 report.answer_gaps.append(gap)
@@ -202,8 +162,6 @@ def init_model(
                 logger.info("round %d: gap of the answers %.3f nats", number + 1, gap)
             if report.reached and even:
                 break
-    finally:
-        torch.set_num_threads(before)
     report.seconds = time.monotonic() - started
     _save(Path(out), model, tokenizer, report)
     return report

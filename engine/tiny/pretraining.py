@@ -6,7 +6,6 @@ unlabelled prompts gives the model features; random answers give it the format a
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from sklearn.metrics import recall_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .chat_tokenizer import Prompt, all_prompt_ids, messages
@@ -25,23 +25,9 @@ from .chat_tokenizer import Prompt, all_prompt_ids, messages
 logger = logging.getLogger(__name__)
 
 Labelled = Sequence[tuple[Prompt, str]]
+WEIGHT_DECAY, WARMUP = 0.1, 20
 POOL = 8
 """Batches that are drawn together and sorted by length, so that little of a batch is padding."""
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """One round: `steps` batches of `batch_size` documents, AdamW with a learning rate that falls linearly to zero."""
-
-    steps: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float = 0.1
-    warmup: int = 20
-
-    def rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
-        return self.learning_rate * min((step + 1) / self.warmup, 1.0) * (1 - step / self.steps)
 
 
 class Documents:
@@ -57,38 +43,43 @@ class Documents:
             yield from self._rng.permutation(len(self._prompts)).tolist()
 
     def batches(self, size: int) -> Iterator[Tensor]:
-        """int64 (size, longest), padded with -1 on the right."""
+        """Batches as `_padded` makes them."""
         while True:
             rows = [self._document(next(self._order)) for _ in range(POOL * size)]
             rows.sort(key=len)
             for start in self._rng.permutation(POOL) * size:
-                part = rows[start : start + size]
-                batch = np.full((size, len(part[-1])), -1, np.int64)
-                for i, row in enumerate(part):
-                    batch[i, : len(row)] = row
-                yield torch.from_numpy(batch)
+                yield _padded(rows[start : start + size])
 
     def _document(self, index: int) -> np.ndarray:
         answer = self._answers[int(self._rng.integers(len(self._answers)))]
         return np.concatenate([self._prompts[index], answer])
 
 
-def pretrain(model: PreTrainedModel, documents: Documents, plan: TrainingPlan, *, progress: bool) -> list[float]:
-    """Train one round in place; return the mean token loss (nats) of every step."""
+def _padded(rows: Sequence[np.ndarray]) -> Tensor:
+    """int64 (rows, longest), padded with -1 on the right: out of sight of a causal model, it only must not count."""
+    return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_value=-1)
+
+
+def pretrain(
+    model: PreTrainedModel, documents: Documents, steps: int, batch_size: int, peak_rate: float, *, progress: bool
+) -> list[float]:
+    """Train one round in place, with AdamW and a learning rate that falls linearly from its peak to zero.
+
+    Returns the mean token loss (nats) of every step.
+    """
     decayed = [p for p in model.parameters() if p.ndim > 1]
     other = [p for p in model.parameters() if p.ndim <= 1]
-    groups = [{"params": decayed, "weight_decay": plan.weight_decay}, {"params": other, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, betas=(0.9, 0.95))
+    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": other, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=peak_rate, betas=(0.9, 0.95))
     losses = []
-    batches = documents.batches(plan.batch_size)
+    batches = documents.batches(batch_size)
     model.train()
     with Progress(transient=True, disable=not progress) as bars:
-        bar = bars.add_task("pre-training", total=plan.steps)
-        for step in range(plan.steps):
+        bar = bars.add_task("pre-training", total=steps)
+        for step in range(steps):
             for group in optimizer.param_groups:
-                group["lr"] = plan.rate(step)
+                group["lr"] = peak_rate * min((step + 1) / WARMUP, 1.0) * (1 - step / steps)
             batch = next(batches).to(model.device)
-            # Padding is on the right, out of sight of a causal model; it only must not count.
             logits = model(input_ids=batch[:, :-1].clamp(min=0)).logits
             loss = F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten(), ignore_index=-1)
             loss.backward()
@@ -98,7 +89,7 @@ def pretrain(model: PreTrainedModel, documents: Documents, plan: TrainingPlan, *
             losses.append(loss.item())
             bars.update(bar, advance=1, description=f"pre-training, loss {np.mean(losses[-20:]):.2f}")
     model.eval()
-    logger.info("pre-trained %d steps: loss %.3f", plan.steps, float(np.mean(losses[-20:])))
+    logger.info("pre-trained %d steps: loss %.3f", steps, float(np.mean(losses[-20:])))
     return losses
 
 
@@ -109,13 +100,9 @@ def answer_gap(model: PreTrainedModel, prompts: Sequence[np.ndarray], answers: S
     It is the mean over prompts of the KL divergence from equal chances to the model's chances. A share s of
     texts that are none of them adds -log(1 - s), and unequal chances add to it as well.
     """
-    width = max(map(len, answers))
     losses = []
     for prompt in prompts:
-        rows = np.full((len(answers), len(prompt) + width), -1, np.int64)
-        for row, answer in zip(rows, answers, strict=True):
-            row[: len(prompt) + len(answer)] = np.concatenate([prompt, answer])
-        tokens = torch.from_numpy(rows).to(model.device)
+        tokens = _padded([np.concatenate([prompt, answer]) for answer in answers]).to(model.device)
         logits = model(input_ids=tokens[:, :-1].clamp(min=0)).logits[:, len(prompt) - 1 :]
         said = tokens[:, len(prompt) :].flatten()
         loss = F.cross_entropy(logits.flatten(0, 1), said, ignore_index=-1, reduction="sum")
@@ -162,10 +149,7 @@ def hidden_states(model: PreTrainedModel, sequences: Sequence[Sequence[int]], to
     while order:
         count = max(1, tokens_at_once // max(len(sequences[order[-1]]), 1))
         part, order = order[:count], order[count:]
-        width = len(sequences[part[-1]])
-        tokens = torch.zeros((len(part), width), dtype=torch.int64)
-        for row, i in enumerate(part):
-            tokens[row, : len(sequences[i])] = torch.tensor(sequences[i])
+        tokens = _padded([np.asarray(sequences[i]) for i in part]).clamp(min=0)
         hidden = model.base_model(input_ids=tokens.to(model.device)).last_hidden_state.float().cpu()
         for row, i in enumerate(part):
             out[i] = hidden[row, len(sequences[i]) - 1].numpy()

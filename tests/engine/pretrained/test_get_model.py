@@ -23,8 +23,7 @@ from typer.testing import CliRunner
 from scisci_gym.cli import app
 from scisci_gym.engine.compute.loading import load_model
 from scisci_gym.engine.pretrained import get_model as fetching
-from scisci_gym.engine.pretrained.from_gguf import write_from_gguf
-from scisci_gym.engine.pretrained.get_model import PackagedModel, get_model
+from scisci_gym.engine.pretrained.get_model import PackagedModel, get_model, write_from_gguf
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 WIDTH, TEMPLATE = 16, "<|im_start|>{{ messages[0]['content'] }}<|im_end|>"
