@@ -4,12 +4,8 @@
 class RequestError(Exception):
     """A request that is refused for what it asks (Tinker's category ``user``); other exceptions are the engine's fault.
 
-    Parameters
-    ----------
-    message
-        Names the field, the value and what to do instead; it is sent to the client as it stands.
-    status
-        HTTP status when the request is refused at once. Errors found later travel inside the future.
+    The message is sent to the client as it stands. `status` is the HTTP status of a request that is refused at once;
+    errors found later travel inside the future.
     """
 
     def __init__(self, message: str, status: int = 400) -> None:

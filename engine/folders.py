@@ -59,10 +59,7 @@ def remove_unowned(parent: Path) -> None:
 def new_folder(final: Path, *, overwrite: bool) -> Iterator[Path]:
     """A folder to fill, which takes the name `final` in one step when the block ends, with everything on disk.
 
-    Raises
-    ------
-    FileExistsError
-        If `final` is a file, or holds something and `overwrite` is false.
+    `FileExistsError` if `final` is a file, or holds something and `overwrite` is false.
     """
     final = final.absolute()
     restore(final)

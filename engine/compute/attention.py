@@ -156,7 +156,10 @@ class AttentionByProducts(torch.autograd.Function):
             inputs = [
                 part.detach().requires_grad_() for part in (query[:, :, some], key[:, :, :seen], value[:, :, :seen])
             ]
-            bias = _bias(mask[:, :, some] if mask is not None else _causal(some, query.device), query.dtype)
+            places = torch.arange(seen, device=query.device)
+            visible = places <= places[some, None] if mask is None else mask[:, :, some]
+            # Adding it costs no gradient.
+            bias = query.new_zeros(visible.shape).masked_fill_(~visible, float("-inf"))
             with torch.enable_grad():
                 out = _by_definition(inputs, bias, ctx.scaling)
             parts = torch.autograd.grad(out, inputs, grads[0][:, :, some])
@@ -164,17 +167,6 @@ class AttentionByProducts(torch.autograd.Function):
             by_key[:, :, :seen] += parts[1]
             by_value[:, :, :seen] += parts[2]
         return torch.cat(by_query, dim=2), by_key.to(key.dtype), by_value.to(value.dtype), None, None
-
-
-def _causal(queries: slice, device: torch.device) -> Tensor:
-    """Boolean (queries, positions up to the last query)."""
-    places = torch.arange(queries.stop, device=device)
-    return places <= places[queries, None]
-
-
-def _bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where a query may look and minus infinity elsewhere: adding it costs no gradient."""
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
 
 
 def _by_definition(inputs: list[Tensor], bias: Tensor, scaling: float) -> Tensor:

@@ -92,7 +92,6 @@ class CheckpointInfo:
 
     @classmethod
     def read(cls, file: Path) -> "CheckpointInfo":
-        """The content of a `checkpoint.json`."""
         data = json.loads(file.read_text())
         return cls(**{**data, "lora": LoraSpec(**data["lora"])})
 

@@ -100,16 +100,14 @@ class DecodingBatch:
         self._blocks: list[DecodingBlock] = []
         for start in range(0, len(which), self._block_rows):
             part = slice(start, start + self._block_rows)
-            mine = None if decoded is None else [_copied_rows(layer, part) for layer in decoded]
+            mine = None
+            if decoded is not None:
+                mine = [layer.mapped(lambda rows, part=part: rows[part].clone()) for layer in decoded]
             self._blocks.append(DecodingBlock(self._base, self._prompts, which[part], lengths[part], mine))
 
     def _filled(self, rows: Tensor) -> Tensor:
         """`rows` continued with copies of its last entry up to a whole number of blocks."""
         return torch.cat([rows, rows[-1:].expand(-len(rows) % self._block_rows)])
-
-
-def _copied_rows(layer: SlotLayer, rows: slice) -> SlotLayer:
-    return layer.mapped(lambda part: part[rows].clone())
 
 
 def _units(which: list[int]) -> tuple[list[int], list[int]]:

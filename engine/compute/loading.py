@@ -25,15 +25,12 @@ HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 """What is fetched from the hub: no pickled weights, no code."""
 
 
-def choose_device(device: str | None = None, dtype: str | None = None) -> tuple[torch.device, torch.dtype]:
-    """Resolve the options: CUDA with bfloat16 where there is a GPU, otherwise the CPU with float32.
-
-    A `ValueError` says that `device` is not available, or that there is no such `dtype`.
-    """
+def choose_device(device: str | None) -> torch.device:
+    """CUDA where there is a GPU, unless named otherwise; a `ValueError` if what is named is not available."""
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device!r} asked for, but torch sees no CUDA device; use device='cpu'")
-    return chosen, dtype_named(dtype) or (torch.bfloat16 if chosen.type == "cuda" else torch.float32)
+    return chosen
 
 
 def dtype_named(name: str | None) -> torch.dtype | None:
@@ -44,10 +41,9 @@ def dtype_named(name: str | None) -> torch.dtype | None:
 
 
 def suited_dtype(folder: Path, device: torch.device) -> torch.dtype:
-    """bfloat16 for a model that is not small, on a CPU that multiplies it in hardware; as `choose_device` otherwise."""
-    if device.type == "cpu" and parameters_in(folder) >= SMALL and multiplies_bfloat16():
-        return torch.bfloat16
-    return choose_device(str(device))[1]
+    """bfloat16 on CUDA, and for a model that is not small on a CPU that multiplies it in hardware; else float32."""
+    narrow = device.type == "cpu" and parameters_in(folder) >= SMALL and multiplies_bfloat16()
+    return torch.bfloat16 if narrow or device.type == "cuda" else torch.float32
 
 
 def parameters_in(folder: Path) -> int:

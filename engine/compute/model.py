@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ class BaseModel:
         self.quantize, self.plain = quantize, plain
         self.net, config, self.tokenizer = _read_pretrained(name, folder, device, dtype, quantize, plain=plain)
         self.config = config.get_text_config()
-        self.vocab_size: int = self.net.get_output_embeddings().weight.shape[0]
+        head = self.net.get_output_embeddings()
+        self.vocab_size: int = head.weight.shape[0]
         self.context_length: int = getattr(self.config, "max_position_embeddings", None) or 1 << 20
         self.num_layers: int = self.config.num_hidden_layers
         self.window = None if plain else _sliding_window(self.config)
@@ -75,7 +77,15 @@ class BaseModel:
         self.layers: list[AdaptableLayer] = []
         self._adapter: AdapterWeights | None = None
         self._selected: Tensor | None = None
-        self._attach_hooks()
+        if isinstance(head, nn.Linear) and head.bias is None:
+            head.register_forward_hook(_add_what_was_rounded)
+        for layer, module in self.net.named_modules():
+            part = "unembed" if module is head else _part_of(layer)
+            features = in_and_out_features(module)
+            if part is not None and features is not None:
+                self.layers.append(AdaptableLayer(layer, part, *features, module))
+                module.register_forward_hook(partial(self._adapt, layer))
+        head.register_forward_pre_hook(self._select_hook)
         parameters = sum(p.numel() for p in self.net.parameters())
         self.is_small = parameters < SMALL
         self.threads: int | None = None
@@ -83,25 +93,9 @@ class BaseModel:
         self._merges = dtype == torch.float32 and quantize == "none" and parameters <= MERGED_PARAMETERS
         logger.info("base model %s: %.1f M parameters on %s (%s)", name, parameters / 1e6, device, dtype)
 
-    def _attach_hooks(self) -> None:
-        head = self.net.get_output_embeddings()
-        if isinstance(head, nn.Linear) and head.bias is None:
-            head.register_forward_hook(_add_what_was_rounded)
-        for name, module in self.net.named_modules():
-            part = "unembed" if module is head else _part_of(name)
-            features = in_and_out_features(module)
-            if part is None or features is None:
-                continue
-            self.layers.append(AdaptableLayer(name, part, *features, module))
-            module.register_forward_hook(self._adapter_hook(name))
-        head.register_forward_pre_hook(self._select_hook)
-
-    def _adapter_hook(self, name: str) -> Any:
-        def adapt(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
-            pair = self._adapter.pairs.get(name) if self._adapter is not None else None
-            return None if pair is None else pair.apply_to(args[0], output)
-
-        return adapt
+    def _adapt(self, layer: str, _module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+        pair = self._adapter.pairs.get(layer) if self._adapter is not None else None
+        return None if pair is None else pair.apply_to(args[0], output)
 
     def _select_hook(self, _module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor] | None:
         # The head is the widest layer: it sees only the positions whose logits are wanted. Cutting its input, and
@@ -194,12 +188,8 @@ class BaseModel:
         """The mask of one decoding step, written out: left to itself the model would choose its attention path by
         what is in the batch, and a row's bits would depend on its neighbours.
 
-        Parameters
-        ----------
-        slot_positions
-            int64 (B, S): each cache slot's position in its sequence, -1 for a slot that holds padding.
-        query_positions
-            int64 (B,): position of the token being decoded.
+        `slot_positions`, int64 (B, S), has each cache slot's position in its sequence, -1 for padding, and
+        `query_positions`, int64 (B,), that of the token being decoded.
         """
         seen = (slot_positions >= 0)[:, None, None, :]
         if self.window is None:

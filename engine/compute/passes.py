@@ -94,16 +94,9 @@ class Layout:
 
 
 def lay_out(continuations: Sequence[np.ndarray], prompts: Sequence[int], lengths: Sequence[int]) -> Layout:
-    """Put continuations into rows.
+    """Put continuations into rows: int64 (T,) each, T at least 1, those of one prompt next to each other.
 
-    Parameters
-    ----------
-    continuations
-        int64 (T,) each, T at least 1; those of one prompt next to each other.
-    prompts
-        Index of each one's prompt.
-    lengths
-        Lengths of the prompts.
+    `prompts` has the index of each one's prompt, `lengths` the lengths of the prompts.
     """
     # As wide as the longest one, or as all of a prompt where prompts have about equally many: wider rows would hold
     # more padding.

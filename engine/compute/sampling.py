@@ -125,7 +125,6 @@ class Sampler:
                     self._ahead[id(adapter), prompt] = adapter, read
 
     def forget(self) -> None:
-        """Drop what was read ahead."""
         self._ahead.clear()
 
     @torch.inference_mode()
@@ -225,7 +224,8 @@ class Sampler:
             tokens, last = _padded(part, group, width)
             cache = self.base.empty_cache()
             out = self.base.logits(self._tensor(tokens), self._tensor(last), cache=cache)
-            read += [(_row(cache, i), out[i]) for i in range(len(part))]
+            for i in range(len(part)):
+                read.append(([layer.mapped(lambda rows, i=i: rows[i : i + 1]) for layer in cache], out[i]))
         return read
 
     def _choose(self, rows: list[_Row], places: list[int], logits: Tensor) -> list[int]:
@@ -286,10 +286,6 @@ def _padded(sequences: Sequence[Sequence[int]], rows: int, width: int) -> tuple[
         tokens[i, : len(sequence)] = sequence
         last[i] = i * width + len(sequence) - 1
     return tokens, last
-
-
-def _row(cache: Sequence[SlotLayer], i: int) -> list[SlotLayer]:
-    return [layer.mapped(lambda part: part[i : i + 1]) for layer in cache]
 
 
 def padded_width(length: int) -> int:

@@ -6,9 +6,8 @@ a real model differ by half a nat for tokens that it nearly rules out. There, de
 model's own attention in float32 as that attention itself is in 16 bits, with every token weighted by its probability.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -105,7 +104,11 @@ def computing_in_float32(net: nn.Module) -> Iterator[None]:
         for parameter, data in kept.pop(module, []):
             parameter.data = data
 
-    hooks = [h for m in net.modules() for h in _around(m, widen, narrow)]
+    hooks = []
+    for module in net.modules():
+        # Ahead of the module's own hooks; and once it is done, also if it fails.
+        hooks.append(module.register_forward_pre_hook(widen, prepend=True))
+        hooks.append(module.register_forward_hook(narrow, always_call=True))
     try:
         yield
     finally:
@@ -113,9 +116,3 @@ def computing_in_float32(net: nn.Module) -> Iterator[None]:
             hook.remove()
         for module in list(kept):
             narrow(module)
-
-
-def _around(module: nn.Module, before: Callable[..., None], after: Callable[..., None]) -> Iterator[Any]:
-    """Hooks that call `before` ahead of the module's own ones and `after` once it is done, also if it fails."""
-    yield module.register_forward_pre_hook(before, prepend=True)
-    yield module.register_forward_hook(after, always_call=True)

@@ -139,7 +139,6 @@ class Client:
 
     @property
     def model_name(self) -> str:
-        """The base model's name."""
         if self._model is None:
             models = self.get("get_server_capabilities").get("supported_models") or []
             require(models, "get_server_capabilities names no model; name one with --model")
@@ -188,7 +187,6 @@ class Client:
         return self.post("forward_backward", message.SerializeToString())
 
     def passed(self, promise: Mapping[str, Any]) -> Passed:
-        """The result of a pass."""
         reply = self.result(promise, "forward_backward")
         if reply.data is None:
             output = deserialize_forward_backward_output(reply.body)
@@ -198,7 +196,6 @@ class Client:
         return Passed(reply.data.get("metrics", {}), outputs)
 
     def run_pass(self, model_id: str, data: Sequence[Datum], loss: str, *, backward: bool = True) -> Passed:
-        """A forward or forward-backward pass, and its result."""
         return self.passed(self.send_pass(model_id, data, loss, backward=backward))
 
     def send_step(self, model_id: str, learning_rate: float) -> dict[str, Any]:
@@ -208,7 +205,6 @@ class Client:
         return self.post("optim_step", body)
 
     def step(self, model_id: str, learning_rate: float = 1e-2) -> None:
-        """An optimizer step."""
         self.result(self.send_step(model_id, learning_rate), "optim_step")
 
     def save(self, model_id: str, route: str, name: str) -> str:

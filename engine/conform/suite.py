@@ -73,7 +73,6 @@ class Report:
         return all(result.status == "pass" for result in self.results if result.needed)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain JSON."""
         checks = [asdict(result) for result in self.results]
         about = {"url": self.url, "model": self.model, "sdk": version("tinker"), "conforms": self.conforms}
         return {**about, "checks": checks}

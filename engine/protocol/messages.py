@@ -168,11 +168,8 @@ class Sample(Message):
     def for_model(self, base: BaseModel) -> SampleRequest:
         """What the sampler works on. Samples without a seed have an empty key: the sampling session gives them one.
 
-        Raises
-        ------
-        RequestError
-            For tokens outside the vocabulary, a prompt that leaves no room for `max_tokens`, bad sampling parameters,
-            or a field that the local engine does not serve.
+        Refused are tokens outside the vocabulary, a prompt that leaves no room for `max_tokens`, bad sampling
+        parameters, and fields that the local engine does not serve.
         """
         if self.target_prompt_logprobs is not None or self.prompt_alt_tokens_k:
             raise RequestError(

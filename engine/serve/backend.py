@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from ..compute.adapters import AdapterWeights, LoraSpec, adapter_from_tensors, new_adapter
-from ..compute.checkpoints import Checkpoint, CheckpointInfo, CheckpointPath, CheckpointStore, check_name, now
-from ..compute.loading import choose_device, choose_threads, find_model, load_model, suited_dtype
+from ..compute.checkpoints import CheckpointInfo, CheckpointPath, CheckpointStore, check_name, now
+from ..compute.loading import choose_device, choose_threads, dtype_named, find_model, load_model, suited_dtype
 from ..compute.memory import return_freed_memory
 from ..compute.model import BaseModel
 from ..compute.optimizer import AdamSettings, new_optimizer, optim_step, optimizer_tensors, restore_optimizer
@@ -26,8 +26,8 @@ from ..compute.token_choice import OccurrenceKeys
 from ..compute.training import ForwardBackwardResult, TrainingDatum, forward_backward
 from ..errors import RequestError
 from ..options import EngineOptions, is_hub_name
-from .gathering import SampleJob
 from .sampling_sessions import SamplingSession, SamplingSessions
+from .scheduler import SampleJob
 
 logger = logging.getLogger(__name__)
 
@@ -57,24 +57,17 @@ class TrainingModel:
         return result
 
     def optim_step(self, settings: AdamSettings) -> dict[str, float]:
-        """See `optim_step`."""
         metrics = optim_step(self.adapter, self.optimizer, settings)
         self.step += 1
         return metrics
 
 
 class Backend:
-    """State and operations of the engine.
-
-    Raises
-    ------
-    ValueError
-        If the options name a device or a number format that is not there.
-    """
+    """State and operations of the engine; a `ValueError` if the options name a device or a format that is not there."""
 
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
-        self._device, self._dtype = choose_device(options.device, options.dtype)
+        self._device, self._dtype = choose_device(options.device), dtype_named(options.dtype)
         self.store = CheckpointStore(Path(options.checkpoints))
         self.sessions = SamplingSessions(self.store, options.sampling_bytes)
         self.models: dict[str, TrainingModel] = {}
@@ -92,7 +85,7 @@ class Backend:
     def _loaded(self, name: str, folder: Path) -> BaseModel:
         key = folder.resolve()
         if key not in self._bases:
-            dtype = self._dtype if self.options.dtype else suited_dtype(folder, self._device)
+            dtype = self._dtype or suited_dtype(folder, self._device)
             base = load_model(name, folder, self._device, dtype, self.options.quantize)
             if not base.is_small:
                 base.threads = choose_threads(self.options.threads, small=False)
@@ -150,13 +143,8 @@ class Backend:
     def resolved(self, spec: LoraSpec, number: int, run_seed: int | None = None) -> LoraSpec:
         """`spec` completed with the engine's kind of adapter, and with a seed if the client gave none.
 
-        Parameters
-        ----------
-        number
-            The model's number in its session: two models of one session start from different weights.
-        run_seed
-            The seed that the client's session names; None takes the engine's own, and if that is None too, the first
-            weights are drawn afresh.
+        It follows from the model's `number` in its session (two models of one session start from different weights) and
+        the seed that the session names, or the engine's own. If that is None too, the weights are drawn afresh.
         """
         spec = replace(spec, kind=self.options.adapter)
         seed = self.options.seed if run_seed is None else run_seed
@@ -168,7 +156,7 @@ class Backend:
     def create_model(
         self, model_id: str, base_model: str, spec: LoraSpec, metadata: dict[str, Any], *, seed: int | None = None
     ) -> TrainingModel:
-        """Start training a new adapter of `base_model`; `seed` is that of the client's run."""
+        """Start training a new adapter of `base_model`."""
         if model_id in self.models:
             raise RequestError(f"model_id {model_id!r} exists already")
         base = self.base(base_model)
@@ -220,11 +208,8 @@ class Backend:
     ) -> TrainingModel:
         """Put a checkpoint into `model_id`, which is made if there is no such model yet.
 
-        Raises
-        ------
-        RequestError
-            If it was trained with another kind of adapter or another quantisation than this server trains with: going
-            on would be another experiment than either name says. Sampling from it is possible on any server.
+        One that was trained with another kind of adapter or another quantisation than this server trains with is
+        refused: going on would be another experiment than either name says. Sampling from it works on any server.
         """
         source = CheckpointPath.parse(path)
         checkpoint = self.store.load(source)
@@ -241,7 +226,7 @@ class Backend:
             )
         name = base_model or info.base_model
         base = self.base_of(source) if name == info.base_model else self.base(name)
-        adapter = self._adapter(base, checkpoint)
+        adapter = adapter_from_tensors(base.layers, info.lora, checkpoint.tensors, base.device)
         state = new_optimizer(adapter)
         if with_optimizer and checkpoint.optimizer is not None:
             restore_optimizer(adapter, state, checkpoint.optimizer)
@@ -251,9 +236,6 @@ class Backend:
         model = TrainingModel(model_id, base, adapter, state, metadata, step, seed)
         self.models = {**self.models, model_id: model}
         return model
-
-    def _adapter(self, base: BaseModel, checkpoint: Checkpoint) -> AdapterWeights:
-        return adapter_from_tensors(base.layers, checkpoint.info.lora, checkpoint.tensors, base.device)
 
     def sampler_from_model(self, model_id: str) -> str:
         """Open a sampling session on the present weights of a model, which later steps do not change."""
@@ -268,14 +250,12 @@ class Backend:
         info, base = checkpoint.info, self.base_of(source)
         if info.quantize != self.options.quantize:
             logger.warning(
-                "%s was trained on a base model with quantize %r and is sampled from with %r: "
-                "its log-probabilities are not those of training",
-                path,
-                info.quantize,
-                self.options.quantize,
+                f"{path} was trained on a base model with quantize {info.quantize!r} and is sampled from with "
+                f"{self.options.quantize!r}: its log-probabilities are not those of training"
             )
         keys = self._keys(info.lora, info.step, seed)
-        return self.sessions.open(base, keys, owner, self._adapter(base, checkpoint).frozen(), source, info.time)
+        adapter = adapter_from_tensors(base.layers, info.lora, checkpoint.tensors, base.device).frozen()
+        return self.sessions.open(base, keys, owner, adapter, source, info.time)
 
     def sampler_from_base(self, base_model: str, owner: str = "", seed: int | None = None) -> str:
         """Open a sampling session of the client session `owner`, whose run has this seed, on a base model."""

@@ -59,7 +59,6 @@ class CheckpointRoutes:
         return web.json_response({"supported_models": models, "engine": self.backend.resolved_options()})
 
     async def weights_info(self, request: web.Request) -> web.Response:
-        """The base model and the adapter of a checkpoint."""
         path = CheckpointPath.parse(m.parse(m.WeightsInfo, await request.read()).tinker_path)
 
         def run() -> dict[str, Any]:
@@ -70,13 +69,11 @@ class CheckpointRoutes:
         return await self._json(run)
 
     async def training_run(self, request: web.Request) -> web.Response:
-        """One training run."""
         model_id = request.match_info["id"]
         check_name(model_id.replace(":", "_"), "the training run id")
         return await self._json(lambda: self._run(model_id, self.backend.store.list(model_id)))
 
     async def training_runs(self, request: web.Request) -> web.Response:
-        """A page of all training runs."""
         offset, limit = m.number(request.query, "offset", 0), m.number(request.query, "limit", 20)
 
         def run() -> dict[str, Any]:
@@ -154,15 +151,15 @@ class CheckpointRoutes:
         return web.json_response(await self.promises.done(run, None if repeat is None else ("copy", repeat)))
 
     async def delete_checkpoint(self, request: web.Request) -> web.Response:
-        """Delete a checkpoint."""
-        path = _checkpoint_path(request)
-        await self.promises.done(lambda: self.backend.store.delete(path))
-        return web.Response(status=204)
+        return await self._done(self.backend.store.delete, request)
 
     async def accept_ttl(self, request: web.Request) -> web.Response:
         """Nothing on this machine expires by itself; the request is accepted so that recipes run."""
-        path = _checkpoint_path(request)
-        await self.promises.done(lambda: self.backend.store.info(path))
+        return await self._done(self.backend.store.info, request)
+
+    async def _done(self, run: Callable[[CheckpointPath], object], request: web.Request) -> web.Response:
+        path = CheckpointPath.parse(f"tinker://{request.match_info['id']}/{request.match_info['checkpoint']}")
+        await self.promises.done(lambda: run(path))
         return web.Response(status=204)
 
     async def urls(self, request: web.Request) -> web.Response:
@@ -184,7 +181,6 @@ class CheckpointRoutes:
         return web.json_response({"urls": urls, "expires": datetime.fromtimestamp(expires, UTC).isoformat()})
 
     async def file(self, request: web.Request) -> web.StreamResponse:
-        """A file of an export."""
         path = _export_path(request)
         name, expires = request.match_info["file"], request.query.get("expires", "")
         signature = self._signature(path, name, expires).encode()
@@ -201,10 +197,6 @@ class CheckpointRoutes:
         return hmac.new(self._secret, f"{path}/{name}?{expires}".encode(), hashlib.sha256).hexdigest()
 
 
-def _checkpoint_path(request: web.Request) -> CheckpointPath:
-    return CheckpointPath.parse(f"tinker://{request.match_info['id']}/{request.match_info['checkpoint']}")
-
-
 def _export_path(request: web.Request) -> CheckpointPath:
     return CheckpointPath.parse(f"tinker://{request.match_info['id']}/{EXTERNAL}/{request.match_info['name']}")
 
@@ -216,13 +208,7 @@ def export_files(folder: Path) -> list[Path]:
 
 
 def encryption(recipients: list[str]) -> Callable[[Path], None]:
-    """What encrypts the files of an export to these age recipients (filippo.io/age); without any it leaves them alone.
-
-    Raises
-    ------
-    RequestError
-        If one is not a key, or the package that encrypts is not installed.
-    """
+    """What encrypts the files of an export to age recipients (filippo.io/age); without any it leaves them alone."""
     if not recipients:
         return lambda _: None
     if importlib.util.find_spec("pyrage") is None:

@@ -1,7 +1,7 @@
 """Clients: each has a session that it keeps alive by heartbeats, and its models and samplers end with it.
 
-A run's seed reaches the engine as the session's tag ``seed=N`` (see `session_seed`). The cookbook's loops create models
-and samplers without a seed, so one engine that serves several runs has no other way to tell their seeds apart.
+A run's seed reaches the engine as the session's tag ``seed=N``: the cookbook's loops create models and samplers without
+a seed, so one engine that serves several runs has no other way to tell their seeds apart.
 """
 
 import time
@@ -54,7 +54,6 @@ class ClientSessions:
                 self._end(session_id)
 
     async def create_session(self, request: web.Request) -> web.Response:
-        """A new client."""
         body = m.parse(m.CreateSession, await request.read())
         session_id = f"session-{uuid.uuid4().hex}"
         self._alive[session_id] = ClientSession(
@@ -73,7 +72,6 @@ class ClientSessions:
         return web.json_response({"sessions": list(names)[offset : offset + limit]})
 
     async def session(self, request: web.Request) -> web.Response:
-        """The training runs and samplers of a session."""
         session_id = request.match_info["id"]
         saved = await self._promises.done(self._saved_runs)
         runs = [model_id for model_id in saved if session_of(model_id) == session_id]
@@ -99,7 +97,6 @@ class ClientSessions:
         return web.json_response({"type": "session_heartbeat"})
 
     async def finish_session(self, request: web.Request) -> web.Response:
-        """The end of a client."""
         self._end(request.match_info["id"])
         return web.json_response({})
 
@@ -109,12 +106,7 @@ class ClientSessions:
 
 
 def session_seed(tags: list[str]) -> int | None:
-    """The seed that a client's tags name, None without one.
-
-    Raises
-    ------
-    RequestError
-        If it is not a whole number, or two different ones are named.
+    """The seed that a client's tags name, None without one; a `RequestError` if they name two, or no whole number.
 
     Examples
     --------

@@ -14,9 +14,8 @@ from aiohttp import web
 
 from ..errors import RequestError
 from ..protocol import messages as m
-from .gathering import SampleJob
 from .sampling_sessions import SamplingSessions
-from .scheduler import Job, Scheduler
+from .scheduler import Job, SampleJob, Scheduler
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +103,6 @@ class Promises:
         self._scheduler.submit(Job(run, lambda _: None))
 
     def sample(self, promise: Promise, job: SampleJob) -> None:
-        """Queue a sampling request."""
         promise.job = job
         self._scheduler.submit(job)
 

@@ -14,9 +14,9 @@ from ..protocol import wire
 from .backend import Backend
 from .checkpoint_routes import encryption, export_files
 from .client_sessions import ClientSessions
-from .gathering import SampleJob, sampling_client
 from .promises import Promise, Promises
 from .sampling_sessions import SamplingSession
+from .scheduler import SampleJob, sampling_client
 
 
 @dataclass
@@ -94,7 +94,6 @@ class Routes:
         return self._promised(body.model_id, body.seq_id, run)
 
     async def save_weights(self, request: web.Request) -> web.Response:
-        """A training checkpoint."""
         body = m.parse(m.SaveWeights, await request.read())
         return self._saved(body, "save_weights", lambda: self._save(body, "weights", overwrite=body.overwrite))
 
@@ -156,7 +155,6 @@ class Routes:
         return self._promised(model_id, number, run)
 
     async def create_sampling_session(self, request: web.Request) -> web.Response:
-        """A session on a checkpoint or on a base model."""
         body = m.parse(m.CreateSamplingSession, await request.read())
         seed = self.clients.seed(body.session_id)
         if body.model_path is not None:
@@ -176,14 +174,12 @@ class Routes:
         return web.json_response({"type": "join_sampling_session", "client_counter": session.joined})
 
     async def sampler(self, request: web.Request) -> web.Response:
-        """The weights of a session."""
         session = self.backend.sessions.get(request.match_info["id"])
         path = str(session.source) if session.source is not None else None
         base = session.base.tokenizer_path
         return web.json_response({"sampler_id": session.session_id, "base_model": base, "model_path": path})
 
     async def asample(self, request: web.Request) -> web.Response:
-        """Samples of one prompt."""
         body = m.parse(m.Sample, await request.read())
         session_id = body.sampling_session_id
         if session_id is None:

@@ -47,13 +47,9 @@ class SamplingSessions:
     """All sampling sessions.
 
     `get` and `of` may be called from any thread: the table of sessions is replaced whole and never changed in place.
-    Everything else belongs to the worker thread.
-
-    Parameters
-    ----------
-    max_bytes
-        Size of all files of weights. The least recently used sessions are forgotten beyond it, but none with requests
-        that are not answered yet. Weights of a named checkpoint are read from it again and take no room here.
+    Everything else belongs to the worker thread. Beyond `max_bytes` for all files of weights the least recently used
+    sessions are forgotten, but none with requests that are not answered yet. Weights of a named checkpoint are read
+    from it again and take no room here.
     """
 
     def __init__(self, store: CheckpointStore, max_bytes: int) -> None:
@@ -75,7 +71,6 @@ class SamplingSessions:
         source: CheckpointPath | None = None,
         saved: str | None = None,
     ) -> str:
-        """Open a session and return its id; see `SamplingSession` for the parameters."""
         name = f"sampler-{uuid.uuid4().hex}"
         spec, file = adapter.spec if adapter is not None else None, self._own.path / f"{name}.safetensors"
         session = SamplingSession(name, base, keys, owner, source, saved, spec, file, adapter, next(self._uses))
@@ -103,12 +98,8 @@ class SamplingSessions:
         self._forget([session for session in self._sessions.values() if session.owner == owner])
 
     def adapter(self, session: SamplingSession) -> AdapterWeights | None:
-        """The session's weights, read back from disk if need be.
-
-        Raises
-        ------
-        RequestError
-            If they came from a checkpoint that was deleted or overwritten since.
+        """The session's weights, read back from disk if need be. A checkpoint that they came from must still be there,
+        and must not have been overwritten.
         """
         session.last_used = next(self._uses)
         if session.spec is not None and session.adapter is None:

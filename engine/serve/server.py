@@ -219,7 +219,6 @@ class ServerThread:
         self._thread = threading.Thread(target=self._run, name="engine-server", daemon=True)
 
     def start(self) -> str:
-        """Start listening and return the address."""
         self._thread.start()
         if (error := self._address.exception()) is not None:
             raise RuntimeError(f"the engine did not start: {error}") from error
@@ -237,7 +236,6 @@ class ServerThread:
             self._loop.close()
 
     def stop(self) -> None:
-        """Stop listening and wait for the thread to end."""
         with contextlib.suppress(RuntimeError):  # the loop has closed already
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(timeout=30)

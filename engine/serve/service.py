@@ -7,7 +7,6 @@ import secrets
 import select
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,18 +23,11 @@ START_SECONDS = 300.0
 
 @dataclass
 class Engine:
-    """A running engine.
-
-    Parameters
-    ----------
-    url, api_key
-        What clients need; `environment` has them as variables.
-    process, thread
-        The process or the thread that the engine runs in; the other one is None.
-    """
+    """A running engine. `environment` has what clients need, as variables."""
 
     url: str
     api_key: str
+    # The process or the thread that the engine runs in; the other one is None.
     process: subprocess.Popen[bytes] | None = None
     thread: "ServerThread | None" = None
 
@@ -50,15 +42,6 @@ class Engine:
             "NO_PROXY": hosts,
             "no_proxy": hosts,
         }
-
-    def is_healthy(self) -> bool:
-        """Whether the engine answers its health check."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(f"{self.url}/api/v1/healthz", timeout=5) as reply:
-                return reply.status == 200
-        except OSError:
-            return False
 
     def close(self) -> None:
         """Stop the engine: ask its process to end, and kill it if it has not ended after ten seconds."""
@@ -173,8 +156,7 @@ def run_seed(seed: int) -> Iterator[None]:
     """Give a run's seed to the engine: every `tinker.ServiceClient` that is created inside the block carries it.
 
     The seed decides the first weights of the run's adapters and the samples of requests that bring no seed of their
-    own, from adapters and base models alike. Two seeds therefore differ from the first weights and samples on, also on
-    one engine, and the same seed repeats them. What is more specific wins: ``create_lora_training_client(seed=...)``
+    own, from adapters and base models alike. What is more specific wins: ``create_lora_training_client(seed=...)``
     for first weights, ``SamplingParams.seed`` for samples. Without any of them the engine's own seed (`start_engine`,
     ``engine serve --seed``) decides.
 

@@ -22,19 +22,8 @@ Prompt = str | Sequence[Mapping[str, str]]
 def train_tokenizer(texts: Iterable[str], vocab_size: int, whole_words: Sequence[str] = ()) -> PreTrainedTokenizerFast:
     """Train a tokenizer in which every word of `whole_words` is one token, with and without a space before it.
 
-    Parameters
-    ----------
-    texts
-        The corpus.
-    vocab_size
-        Tokens in all: 256 bytes, 3 special tokens, the whole words, and as many merges as are left.
-    whole_words
-        Words without spaces or punctuation inside, as the model shall answer them.
-
-    Raises
-    ------
-    ValueError
-        If `vocab_size` is too small, or a word is split before BPE sees it ("a-b", "two words").
+    There are `vocab_size` tokens in all: 256 bytes, 3 special tokens, the whole words, and as many merges as are left.
+    A `ValueError` says that it is too small, or that a word is split before BPE sees it ("a-b", "two words").
     """
     forms = list(dict.fromkeys(form for word in whole_words for form in (word, f" {word}")))
     smallest = 256 + 3 + 8 * len(forms)
@@ -95,13 +84,8 @@ def messages(prompt: Prompt) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in prompt]
 
 
-def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
-    """The prompt up to and with the assistant's header, token by token as the `qwen3_instruct` renderer makes it."""
-    return all_prompt_ids(tokenizer, [prompt])[0]
-
-
-def all_prompt_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[list[int]]:
-    """`prompt_ids` of many prompts, several times faster.
+def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[list[int]]:
+    """Prompts up to and with the assistant's header, token by token as the `qwen3_instruct` renderer makes them.
 
     Header, content and end are encoded apart, and special tokens inside a content are plain text.
     """

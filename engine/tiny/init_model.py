@@ -16,7 +16,7 @@ from ..compute.compat import disable_progress_bar
 from ..compute.loading import choose_threads
 from ..compute.model import torch_threads
 from ..folders import check_free, new_folder
-from .chat_tokenizer import Prompt, all_prompt_ids, answer_ids, messages, train_tokenizer
+from .chat_tokenizer import Prompt, answer_ids, messages, prompt_ids, train_tokenizer
 from .pretraining import Documents, Labelled, answer_gap, pretrain, probe_score, tfidf_score
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ def init_model(
         corpus = [content for prompt in prompts for _, content in messages(prompt)]
         words = [*corpus, *answers, "system", "user", "assistant"]
         tokenizer = train_tokenizer(words, chosen.vocab_size, chosen.whole_words)
-        documents = [np.asarray(ids) for ids in all_prompt_ids(tokenizer, prompts)]
+        documents = [np.asarray(ids) for ids in prompt_ids(tokenizer, prompts)]
         endings = [np.asarray(answer_ids(tokenizer, answer)) for answer in answers]
         longest = max(map(len, documents))
         longest_answer = max(map(len, endings))

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .chat_tokenizer import Prompt, all_prompt_ids, messages
+from .chat_tokenizer import Prompt, messages, prompt_ids
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def probe_score(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, labe
     The most frequent label alone would meet a target of plain accuracy where another one is rare. Features are the last
     layer's hidden state at the last prompt token, the place where the answer is decided.
     """
-    states = hidden_states(model, all_prompt_ids(tokenizer, [prompt for prompt, _ in labelled]))
+    states = hidden_states(model, prompt_ids(tokenizer, [prompt for prompt, _ in labelled]))
     labels = np.asarray([label for _, label in labelled])
     probe = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500, class_weight="balanced"))
     return _half_and_half(probe, states, labels)

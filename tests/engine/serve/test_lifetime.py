@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -65,10 +66,11 @@ def test_the_environment_is_put_back(tiny_model: Path, tmp_path: Path, monkeypat
     with local_engine({"tiny": tiny_model}, checkpoints=tmp_path, process=False) as engine:
         assert os.environ["TINKER_BASE_URL"] == engine.url
         assert os.environ["TINKER_API_KEY"].startswith("tml-")
-        assert engine.is_healthy()
+        assert urllib.request.urlopen(f"{engine.url}/api/v1/healthz", timeout=5).status == 200
     assert os.environ["TINKER_BASE_URL"] == "http://elsewhere"
     assert "TINKER_API_KEY" not in os.environ
-    assert not engine.is_healthy()
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"{engine.url}/api/v1/healthz", timeout=5)
 
 
 @pytest.mark.slow

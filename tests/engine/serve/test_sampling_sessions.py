@@ -15,7 +15,7 @@ from scisci_gym.engine.compute.training import TrainingDatum
 from scisci_gym.engine.errors import RequestError
 from scisci_gym.engine.serve import client_sessions, sampling_sessions
 from scisci_gym.engine.serve.backend import Backend
-from scisci_gym.engine.serve.gathering import SampleJob
+from scisci_gym.engine.serve.scheduler import SampleJob
 
 MODEL = "s:train:0"
 REQUEST = SampleRequest((5, 6, 7), (b"key",), 4)

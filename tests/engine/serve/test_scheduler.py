@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from scisci_gym.engine.serve.gathering import Patience, SampleJob
-from scisci_gym.engine.serve.scheduler import Job, Scheduler
+from scisci_gym.engine.serve.scheduler import Job, Patience, SampleJob, Scheduler
 
 
 class Recorder:

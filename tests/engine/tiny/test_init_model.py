@@ -57,12 +57,13 @@ def test_the_frame_is_the_renderers(tiny_model: Path) -> None:
     renderer = get_renderer("qwen3_instruct", tokenizer)
     talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which\n\nlabel? <|im_end|>"}]
     rendered = renderer.build_generation_prompt(talk).to_ints()  # pyright: ignore[reportArgumentType]
-    assert prompt_ids(tokenizer, talk) == rendered
-    assert (
-        prompt_ids(tokenizer, "Hi") == renderer.build_generation_prompt([{"role": "user", "content": "Hi"}]).to_ints()
-    )
+    short = renderer.build_generation_prompt([{"role": "user", "content": "Hi"}]).to_ints()
+    assert prompt_ids(tokenizer, [talk, "Hi"]) == [rendered, short]
     plain = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which label?"}]
-    assert tokenizer.apply_chat_template(plain, add_generation_prompt=True)["input_ids"] == prompt_ids(tokenizer, plain)
+    assert (
+        tokenizer.apply_chat_template(plain, add_generation_prompt=True)["input_ids"]
+        == prompt_ids(tokenizer, [plain])[0]
+    )
     assert renderer.get_stop_sequences() == [answer_ids(tokenizer, LABELS[0])[-1]]
     assert len(answer_ids(tokenizer, LABELS[0])) == 2
 
@@ -105,8 +106,7 @@ def test_training_goes_on_until_the_answers_are_equally_likely(tmp_path: Path) -
     # By hand, on the model that was saved: log(1/3) minus the mean log chance of the three labels.
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path / "b"), Qwen3ForCausalLM.from_pretrained(tmp_path / "b")
     chances = []
-    for prompt in prompts[:GAP_PROMPTS]:
-        asked = prompt_ids(tokenizer, prompt)
+    for asked in prompt_ids(tokenizer, prompts[:GAP_PROMPTS]):
         for label in LABELS:
             ids = torch.tensor([asked + answer_ids(tokenizer, label)])
             logs = model(ids).logits[0, len(asked) - 1 : -1].log_softmax(-1)
