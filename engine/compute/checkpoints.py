@@ -30,7 +30,7 @@ from ..folders import OwnFolder, new_folder, remove_unowned, restore_all
 from ..options import Quantization
 from .adapters import ALPHA, AdapterWeights, LoraSpec
 
-WEIGHTS_FILE, CONFIG_FILE = "adapter_model.safetensors", "adapter_config.json"
+ADAPTER_FILES = CONFIG_FILE, WEIGHTS_FILE = "adapter_config.json", "adapter_model.safetensors"
 """What peft reads."""
 _OPTIMIZER_FILE, _INFO_FILE = "optimizer.safetensors", "checkpoint.json"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]{0,199}")

@@ -12,7 +12,6 @@ from . import training_checks as training
 from .client import Client, Nonconformity, checkpoint_route
 
 Function = Callable[[Client, float], None]
-Status = Literal["pass", "fail"]
 
 NEEDED: dict[str, tuple[Function, ...]] = {
     "routes": (
@@ -55,7 +54,7 @@ class Result:
     name: str
     about: str
     needed: bool
-    status: Status
+    status: Literal["pass", "fail"]
     detail: str = ""
 
 

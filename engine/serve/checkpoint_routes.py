@@ -17,15 +17,7 @@ from typing import Any
 
 from aiohttp import web
 
-from ..compute.checkpoints import (
-    CONFIG_FILE,
-    EXTERNAL,
-    WEIGHTS_FILE,
-    CheckpointInfo,
-    CheckpointPath,
-    check_name,
-    now,
-)
+from ..compute.checkpoints import ADAPTER_FILES, EXTERNAL, CheckpointInfo, CheckpointPath, check_name, now
 from ..errors import RequestError
 from ..protocol import messages as m
 from .backend import Backend
@@ -203,7 +195,7 @@ def _export_path(request: web.Request) -> CheckpointPath:
 
 def export_files(folder: Path) -> list[Path]:
     """The files of an export that are for download."""
-    names = [name + end for name in (CONFIG_FILE, WEIGHTS_FILE) for end in ("", _AGE)]
+    names = [name + end for name in ADAPTER_FILES for end in ("", _AGE)]
     return [folder / name for name in names if (folder / name).is_file()]
 
 
@@ -226,7 +218,7 @@ def encryption(recipients: list[str]) -> Callable[[Path], None]:
             ) from error
 
     def encrypt(folder: Path) -> None:
-        for name in (CONFIG_FILE, WEIGHTS_FILE):
+        for name in ADAPTER_FILES:
             file = folder / name
             (folder / (name + _AGE)).write_bytes(pyrage.encrypt(file.read_bytes(), keys))  # pyright: ignore[reportAttributeAccessIssue]
             file.unlink()

@@ -190,16 +190,13 @@ class Scheduler(threading.Thread):
                     result = error
                 _deliver(job, result)
             if batch := self._next_batch():
-                self._run_samples(batch)
-
-    def _run_samples(self, batch: list[SampleJob]) -> None:
-        try:
-            results = self._serve_samples(batch)
-        except Exception as error:
-            results = [error] * len(batch)
-        self._samples.patience.batch_done = time.monotonic()
-        for job, result in zip(batch, results, strict=True):
-            _deliver(job, result)
+                try:
+                    results = self._serve_samples(batch)
+                except Exception as error:
+                    results = [error] * len(batch)
+                self._samples.patience.batch_done = time.monotonic()
+                for sample, result in zip(batch, results, strict=True):
+                    _deliver(sample, result)
 
     def _next_batch(self) -> list[SampleJob]:
         """All requests that wait, once no more are expected; the wait is used to prepare them."""
