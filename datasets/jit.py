@@ -1,8 +1,9 @@
-"""`kernel` compiles a function with numba; `run_chunks` runs one over pieces of its work on every core.
+"""`kernel` compiles a function with numba, `inlined` one that kernels call; `run_chunks` runs one on every core.
 
-Kernels release the GIL and write to places that no other piece writes to, so plain threads run them side by side and
-the result does not depend on how many there are. (numba's own `parallel=True` would do the same, but it aborts the
-process when it meets `fork` or, with some of its threading layers, a second calling thread.)
+`run_chunks` calls a kernel for pieces of its work. Kernels release the GIL and write to places that no other piece
+writes to, so plain threads run them side by side and the result does not depend on how many there are. (numba's own
+`parallel=True` would do the same, but it aborts the process when it meets `fork` or, with some of its threading layers,
+a second calling thread.)
 """
 
 from __future__ import annotations
@@ -31,6 +32,15 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         if NO_PLACE_FOR_CACHE not in str(error):
             raise
         return numba.njit(nogil=True)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `function` a part of the kernels of its file that call it, for one that they call in a loop.
+
+    A call costs a kernel more than a small function does: every array is passed as seven numbers and is counted as in
+    use, and LLVM sees a function with some arrays as too large to inline.
+    """
+    return numba.njit(nogil=True, inline="always")(function)
 
 
 def thread_count(threads: int | None = None) -> int:

@@ -2,7 +2,9 @@
 
 Papers are renumbered by year, so that a window is one range of numbers, and the papers reached from a focal paper are
 marked in an array of stamps. At ten million papers nearly all of the time goes into waiting for memory. Hence the small
-stamps, the hints where to look in long lists of citers, and the prefetching.
+stamps, the hints where to look in long lists of citers, and the prefetching. Where a graph fits into the cache, it goes
+into jumps that the processor does not foresee, and into numba's care for arrays that are passed on and for negative
+indices. Hence `inlined`, the unsigned indices and the search that looks at one place after another.
 """
 
 from typing import NamedTuple
@@ -10,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..compat import prefetch
-from ..jit import kernel
+from ..jit import inlined, kernel
 
 LINE = 16  # int32 entries that are fetched from memory together
 
@@ -19,7 +21,7 @@ class Walk(NamedTuple):
     """What every counting kernel reads, made by `YearRanks`.
 
     Counts over all citing papers are sums of counts over parts of them: a walk may hold the rows of one part only.
-    Inner kernels take single arrays: a whole `Walk` costs them 75 ns a call.
+    Inner functions take single arrays: a whole `Walk` costs them 75 ns a call.
     """
 
     years: np.ndarray
@@ -35,7 +37,7 @@ class Walk(NamedTuple):
     """-1 for none."""
 
 
-@kernel
+@inlined
 def next_mark(stamp, state, span):
     """A number that none of `stamp` holds, to mark some of ``stamp[:span]`` with.
 
@@ -50,7 +52,7 @@ def next_mark(stamp, state, span):
     return state[0]
 
 
-@kernel
+@inlined
 def fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint):
     """Fetch what the next papers will need: the citers of their references, from where the last search ended."""
     if k + 2 < papers.size:
@@ -66,26 +68,28 @@ def fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint):
                 prefetch(citers, place + LINE * line)
 
 
-@kernel
-def search(citers, begin, end, low, hint, r):
-    """First place in ``citers[begin:end]``, the ascending citers of `r`, that is not below `low`.
+@inlined
+def move_hints(p, ref_indptr, ref_indices, cit_indptr, citers, hint, low):
+    """Make the hint of each paper that `p` cites that of the first of its citers, which ascend, that is not below `low`.
 
-    Papers come by year, so the place is where it was last time or a little further on.
+    Papers come by year, so it is where it was last time or a little further on. All hints are moved before any citer is
+    marked, so that the processor can wait for many memory reads at once.
     """
-    place = begin + hint[r]
-    if place > begin and citers[place - 1] >= low:
-        place = first_from(citers, begin, place, low)
-    elif place < end and citers[place] < low:
-        step = 1
-        while place + step < end and citers[place + step] < low:
-            place += step
-            step <<= 1
-        place = first_from(citers, place, min(end, place + step), low)
-    hint[r] = place - begin
-    return place
+    for e in range(ref_indptr[p], ref_indptr[p + 1]):
+        r = ref_indices[e]
+        begin, end = cit_indptr[r], cit_indptr[r + 1]
+        place = begin + hint[r]
+        if place > begin and citers[place - 1] >= low:
+            place = first_from(citers, begin, place, low)
+        near = min(end, place + LINE)
+        while place < near and citers[place] < low:
+            place += 1
+        if place == near < end:
+            place = first_from(citers, place, end, low)
+        hint[r] = place - begin
 
 
-@kernel
+@inlined
 def first_from(citers, begin, end, low):
     """First place in ``citers[begin:end]``, which ascends, that is not below `low`; compiles without jumps."""
     size = end - begin
@@ -96,7 +100,13 @@ def first_from(citers, begin, end, low):
     return begin + (size == 1 and citers[begin] < low)
 
 
-@kernel
+@inlined
+def unsigned_range(begin, end):
+    """``range(begin, end)`` for indices without a sign: numba asks of one that has a sign whether it is negative."""
+    return range(np.uint64(begin), np.uint64(end))
+
+
+@inlined
 def bounds(starts, year, window):
     """First number inside the window of a paper of the `year`-th year of the data, and the first beyond it."""
     last = starts.size - 1
@@ -108,33 +118,27 @@ def count(papers, walk, scratch, n):
     """Add n_i, n_j and n_k to the columns `papers` of `n`, int64 (3, N); `scratch` is from `new_scratch`."""
     stamp, state, hint = scratch
     ref_indptr, ref_indices, cit_indptr, citers = walk.ref_indptr, walk.ref_indices, walk.cit_indptr, walk.citers
-    begins = np.empty(64, np.int64)
     for k in range(papers.size):
         p = papers[k]
         low, high = bounds(walk.starts, walk.years[p] - walk.first_year, walk.window)
         if low == high:
             continue
         fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint)
-        first, stop = ref_indptr[p], ref_indptr[p + 1]
-        if stop - first > begins.size:
-            begins = np.empty(2 * (stop - first), np.int64)
-        # Finding all the places first lets the processor wait for many memory reads at once.
-        for e in range(first, stop):
-            r = ref_indices[e]
-            begins[e - first] = search(citers, cit_indptr[r], cit_indptr[r + 1], low, hint, r)
+        move_hints(p, ref_indptr, ref_indices, cit_indptr, citers, hint, low)
         mark = next_mark(stamp, state, high - low)
+        span = np.uint32(high - low)
         reached = 0
-        for e in range(first, stop):
-            for i in range(begins[e - first], cit_indptr[ref_indices[e] + 1]):
-                c = citers[i]
-                if c >= high:
+        for e in range(ref_indptr[p], ref_indptr[p + 1]):
+            r = ref_indices[e]
+            for i in unsigned_range(cit_indptr[r] + hint[r], cit_indptr[r + 1]):
+                slot = np.uint32(citers[i] - low)  # what is below `low` becomes a large number
+                if slot >= span:
                     break
-                slot = np.uint32(c - low)  # an unsigned index needs no test for a negative one
                 reached += stamp[slot] != mark
                 stamp[slot] = mark
         both = 0
         alone = 0
-        for i in range(cit_indptr[p], cit_indptr[p + 1]):
+        for i in unsigned_range(cit_indptr[p], cit_indptr[p + 1]):
             c = citers[i]
             if c >= high:
                 break
@@ -160,25 +164,25 @@ def count_shared(papers, walk, scratch, n, least, shared):
         fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint)
         p = papers[k]
         low, high = bounds(walk.starts, walk.years[p] - walk.first_year, walk.window)
+        move_hints(p, ref_indptr, ref_indices, cit_indptr, citers, hint, low)
         mark = next_mark(stamp, state, high - low)
+        span = np.uint32(high - low)
         reached = 0
         both = 0
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
             r = ref_indices[e]
-            for i in range(search(citers, cit_indptr[r], cit_indptr[r + 1], low, hint, r), cit_indptr[r + 1]):
-                c = citers[i]
-                if c >= high:
+            for i in unsigned_range(cit_indptr[r] + hint[r], cit_indptr[r + 1]):
+                slot = np.uint32(citers[i] - low)
+                if slot >= span:
                     break
-                slot = np.uint32(c - low)
                 if stamp[slot] != mark:
                     stamp[slot] = mark
                     shared[slot] = 0
                     reached += 1
                 shared[slot] += 1
-        for i in range(cit_indptr[p], cit_indptr[p + 1]):
-            c = citers[i]
-            if low <= c < high:
-                slot = np.uint32(c - low)
+        for i in unsigned_range(cit_indptr[p], cit_indptr[p + 1]):
+            slot = np.uint32(citers[i] - low)
+            if slot < span:
                 if stamp[slot] == mark:
                     both += 1
                     n[3, p] += shared[slot] >= least
@@ -199,11 +203,12 @@ def count_by_year(papers, walk, scratch, n):
         p = papers[k]
         ends = walk.starts[walk.years[p] - walk.first_year + 2 :]  # of the years after publication
         low, high = bounds(walk.starts, walk.years[p] - walk.first_year, walk.window)
+        move_hints(p, ref_indptr, ref_indices, cit_indptr, citers, hint, low)
         mark = next_mark(stamp, state, high - low)
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
             r = ref_indices[e]
             after = 0
-            for i in range(search(citers, cit_indptr[r], cit_indptr[r + 1], low, hint, r), cit_indptr[r + 1]):
+            for i in unsigned_range(cit_indptr[r] + hint[r], cit_indptr[r + 1]):
                 c = citers[i]
                 if c >= high:
                     break
@@ -213,7 +218,7 @@ def count_by_year(papers, walk, scratch, n):
                 n[2, p, after] += stamp[slot] != mark
                 stamp[slot] = mark
         after = 0
-        for i in range(cit_indptr[p], cit_indptr[p + 1]):
+        for i in unsigned_range(cit_indptr[p], cit_indptr[p + 1]):
             c = citers[i]
             if low <= c < high:
                 while c >= ends[after]:
