@@ -54,7 +54,7 @@ def next_mark(stamp, state, span):
 
 @inlined
 def fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint):
-    """Fetch what the next papers will need: the citers of their references, from where the last search ended."""
+    """Fetch what the next papers will need: the citers of their references, from where the hints are."""
     if k + 2 < papers.size:
         p = papers[k + 2]
         for e in range(ref_indptr[p], ref_indptr[p + 1]):
@@ -70,9 +70,10 @@ def fetch_ahead(papers, k, ref_indptr, ref_indices, cit_indptr, citers, hint):
 
 @inlined
 def move_hints(p, ref_indptr, ref_indices, cit_indptr, citers, hint, low):
-    """Make the hint of each paper that `p` cites that of the first of its citers, which ascend, that is not below `low`.
+    """Make the hint of every paper that `p` cites say where, in its ascending citers, the first not below `low` is.
 
-    Papers come by year, so it is where it was last time or a little further on. All hints are moved before any citer is
+    Papers come by year, so that is where it was last time, or a few places further on: they are looked at one by one,
+    whose jumps the processor foresees better than those of a search by halves. All hints are moved before any citer is
     marked, so that the processor can wait for many memory reads at once.
     """
     for e in range(ref_indptr[p], ref_indptr[p + 1]):
@@ -84,7 +85,7 @@ def move_hints(p, ref_indptr, ref_indices, cit_indptr, citers, hint, low):
         near = min(end, place + LINE)
         while place < near and citers[place] < low:
             place += 1
-        if place == near < end:
+        if place == near < end:  # many citers in one year, or the first call
             place = first_from(citers, place, end, low)
         hint[r] = place - begin
 

@@ -150,7 +150,7 @@ def new_scratch(walk: Walk) -> Scratch:
     """What a counting kernel writes to, for one thread and any number of calls on the same walk.
 
     These are marks of the papers of a window, uint8 or uint16, with the state of `next_mark`, int64 (2,); and where in
-    the citers of each paper the last `search` ended, int32 (N,), on which results do not depend.
+    the citers of each paper `move_hints` ended, int32 (N,), on which results do not depend.
     """
     longest = int(_spans(walk).max())
     dtype = np.uint8 if longest <= BYTE_SPAN else np.uint16

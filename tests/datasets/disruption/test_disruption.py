@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scisci_gym.datasets.disruption import cd_index, disruption_counts
-from scisci_gym.datasets.disruption.counting import count
+from scisci_gym.datasets.disruption.counting import LINE, count
 from scisci_gym.datasets.disruption.variants import cd_trajectory, dependence, di_l, di_nok, mcd_index
 from scisci_gym.datasets.disruption.year_ranks import YearRanks, new_scratch
 from scisci_gym.datasets.graph import CitationGraph
@@ -228,6 +228,24 @@ def test_the_order_of_the_pieces_changes_nothing():
     for papers in np.array_split(ranks.papers(0, graph.n_papers), 40)[::-1]:  # hints from later years
         count(papers, walk, scratch, counts)
     assert np.array_equal(counts, disruption_counts(graph))
+
+
+@pytest.mark.parametrize("each_year", [1, LINE - 1, LINE, LINE + 1, 3 * LINE])
+def test_hints_find_their_place_among_many_citers_of_a_year(each_year):
+    """All papers cite the first; pieces begin in the middle of its citers, go back, and jump over years."""
+    years = np.concatenate([[1990], np.repeat(np.arange(1991, 2000), each_year)])
+    edges = [(paper, 0) for paper in range(1, years.size)]
+    edges += [(paper, max(paper - each_year - paper % 3, 1)) for paper in range(2 + each_year, years.size)]
+    graph = CitationGraph.from_edges([a for a, _ in edges], [b for _, b in edges], years)
+    wanted = np.array([[len(s) for s in row[:3]] for row in by_definition(graph, 3)]).T
+    ranks = YearRanks(graph, threads=1)
+    walk = ranks.walk(3)
+    pieces = np.array_split(ranks.papers(0, graph.n_papers), 9)
+    for order in ([0, 1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, 5, 4, 3, 2, 1, 0], [4, 0, 8, 1, 7, 2, 6, 3, 5]):
+        scratch, counts = new_scratch(walk), np.zeros((3, graph.n_papers), np.int64)
+        for piece in order:
+            count(pieces[piece], walk, scratch, counts)
+        assert np.array_equal(counts, wanted)
 
 
 def test_mapped_graph_gives_the_same(tmp_path):
