@@ -21,7 +21,8 @@ from .decode import BadRecord, decode_rows, known_abstracts
 from .record import WORKS_SCHEMA, UnusableWork, checked_node
 from .string_columns import few_values, id_numbers, plain_dois, plain_texts
 
-BATCH_ROWS = 1 << 13
+# Some megabytes: buffers of tens of megabytes are handed back to the system and cleared again for every batch.
+BATCH_ROWS = 1 << 12
 _STRINGS = ("id", "doi", "title", "display_name", "language", "type", "abstract_inverted_index")
 _NAMES = ("primary_location.source.id", "primary_location.source.display_name", "primary_topic.field.display_name")
 _DATES = ("publication_date", "updated_date")
@@ -49,7 +50,8 @@ def parquet_batches(path: Path, dropped: Counter[str], skip_bad: bool) -> Iterat
         source = pq.ParquetFile(path, page_checksum_verification=True)
         total, leaves = max(1, source.metadata.num_rows), _leaves(source)
         for group in range(source.num_row_groups):
-            for batch in source.iter_batches(BATCH_ROWS, row_groups=[group], columns=leaves):
+            # Parts are what cores share out among them, not the columns of one.
+            for batch in source.iter_batches(BATCH_ROWS, row_groups=[group], columns=leaves, use_threads=False):
                 try:
                     works = decode_columns(batch, dropped, skip_bad=skip_bad)
                 except BadRecord as error:
@@ -85,7 +87,7 @@ def decode_columns(batch: pa.RecordBatch, dropped: Counter[str], *, skip_bad: bo
         "work_id": works,
         "doi": plain_dois(columns["doi"]),
         "title": _titles(columns),
-        "abstract": known_abstracts(call_function("coalesce", [columns["abstract_inverted_index"], pa.scalar("")])),
+        "abstract": known_abstracts(columns["abstract_inverted_index"]),
         "publication_year": years,
         "publication_date": plain_texts(columns["publication_date"]),
         "field": few_values(field),

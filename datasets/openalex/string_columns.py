@@ -29,7 +29,7 @@ def id_numbers(column: pa.Array, letter: str = "W") -> np.ndarray:
     [42, 7, -1, -1]
     """
     numbers = np.empty(len(column), np.int64)
-    _read_ids(*joined(_without_nulls(column)), ord(letter), numbers)
+    _read_ids(*joined(column), ord(letter), numbers)
     return numbers
 
 
