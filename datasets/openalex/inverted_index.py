@@ -143,10 +143,10 @@ def _hex4(raw, i):
     return value
 
 
-@kernel
+@inlined
 def is_space(raw, i):
     """Whether a UTF-8 sequence at `i` is one that `str.split` takes for a space (or for a line break)."""
-    c, d, e = raw[i], raw[i + 1], raw[i + 2]
+    c, d, e = raw[at(i)], raw[at(i + 1)], raw[at(i + 2)]
     if c == 0xC2:
         return d == 0x85 or d == 0xA0
     if c == 0xE2:
@@ -272,11 +272,8 @@ def _place_words(raw, eights, i, end, head, tail, following, begins, ends):
         i = _skip(raw, i, end, COLON)
         if raw[at(i)] != OPEN_LIST:
             return False, top, size
-        i += 1
+        i = _skip(raw, i + 1, end, COMMA)
         while raw[at(i)] != CLOSE_LIST:
-            if raw[at(i)] == COMMA or (raw[at(i)] <= 32 and i < end):
-                i += 1
-                continue
             first, position = i, 0
             while 48 <= raw[at(i)] <= 57:
                 position = position * 10 + raw[at(i)] - 48
@@ -292,6 +289,7 @@ def _place_words(raw, eights, i, end, head, tail, following, begins, ends):
             top = max(top, position)
             size += word_bytes
             n += 1
+            i = _skip(raw, i, end, COMMA)
         i = _skip(raw, i + 1, end, COMMA)
     return i < end and raw[at(i)] == CLOSE_OBJECT, top, size
 

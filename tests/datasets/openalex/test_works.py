@@ -8,6 +8,7 @@ import re
 from collections import Counter
 
 import orjson
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,23 @@ characters = st.one_of(
 )
 words = st.text(characters, max_size=8)
 indexes = st.dictionaries(words, st.lists(st.integers(0, 40) | st.integers(65_000, 66_000), max_size=4), max_size=12)
+
+
+@pytest.mark.parametrize("character", list('a!#"\\/é中\U0001f600'))
+def test_words_of_every_length_around_eight_bytes(monkeypatch, character):
+    """The kernel takes eight bytes at a time when it looks for the end of a word, sixteen when it copies one."""
+    monkeypatch.setattr("scisci_gym.datasets.openalex.inverted_index._plain_text", lambda index: 1 / 0)
+    words = [f"{'x' * before}{character}{'y' * after}" for before in range(18) for after in range(18)]
+    index = {word: [position] for position, word in enumerate(words)}
+    raw = [json.dumps(index, ensure_ascii=ascii_only).encode() for ascii_only in (False, True)]
+    assert abstract_texts(raw).to_pylist() == [" ".join(words)] * 2
+
+
+def test_a_null_is_no_abstract_whatever_bytes_stand_under_it():
+    texts = pa.array(['{"a": [0]}', '{"b": [0]}', '{"c": [0]}'])
+    column = pa.StringArray.from_buffers(3, *texts.buffers()[1:], pa.py_buffer(b"\x05"))
+    assert abstract_texts(column).to_pylist() == ["a", "", "c"]
+    assert abstract_texts(column.slice(1)).to_pylist() == ["", "c"]
 
 
 @given(st.lists(indexes | st.none(), max_size=5), st.booleans(), st.booleans())
