@@ -143,7 +143,7 @@ def _hex4(raw, i):
     return value
 
 
-@inlined
+@kernel
 def is_space(raw, i):
     """Whether a UTF-8 sequence at `i` is one that `str.split` takes for a space (or for a line break)."""
     c, d, e = raw[at(i)], raw[at(i + 1)], raw[at(i + 2)]
