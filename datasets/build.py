@@ -28,8 +28,15 @@ from .openalex.mapped_rows import MappedRows
 from .openalex.notices import title_as_published
 from .openalex.works_table import WorksTable, citation_graph
 from .paper import Paper, is_hit
-from .publication_dates import certainly_before
-from .splits import CUTOFF_VIEWS, NoRoomForSplit, SplitYears, balanced, is_post_cutoff, split_years_for
+from .splits import (
+    CUTOFF_VIEWS,
+    NoRoomForSplit,
+    SplitYears,
+    balanced,
+    certainly_before,
+    is_post_cutoff,
+    split_years_for,
+)
 from .store import read_rows, save_dataset, save_view
 
 __all__ = ["BadInput", "BuildOptions", "NoRoomForSplit", "build_dataset", "citation_graph"]

@@ -1,4 +1,7 @@
-"""Splits by time: no training label counts citations from the years of the test papers, no paper is in two splits."""
+"""Splits by time: no training label counts citations from the years of the test papers, no paper is in two splits.
+
+Which of two papers appeared first, as far as the source's dates tell, stands here too.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from datetime import date
 import numpy as np
 
 from .errors import BadInput
-from .publication_dates import known_day
 
 SPLITS = ("train", "validation", "test")
 CUTOFF_VIEWS = ("test_pre_cutoff", "test_post_cutoff")
 """The test papers published before a model's knowledge cutoff, and those published since."""
+TEST_SHARE, VALIDATION_SHARE = 0.25, 0.2
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class SplitYears:
         distinct, year = np.unique(years, return_inverse=True)
         split = np.array([self.of(value) or "" for value in distinct.tolist()])[year]
         chosen = {name: np.flatnonzero(split == name) for name in SPLITS}
-        for name in SPLITS:
-            if not chosen[name].size:
+        for name, members in chosen.items():
+            if not members.size:
                 raise BadInput(f"the {name} split is empty with {self}; choose other split years")
         return chosen
 
@@ -87,12 +90,12 @@ def split_years_for(years: np.ndarray, kind: str, window: int, fixed: SplitYears
     return chosen
 
 
-def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25) -> SplitYears | None:
+def closed_split_years(years: np.ndarray, window: int) -> SplitYears | None:
     """Split years such that every training and validation window has closed when the first test paper appears.
 
     All labels of a paper look ahead by the same `window` (see `LabelRules`), so this closes them all. With test papers
     from year T on, training and validation papers are of year T - window - 1 and before. T is the year that brings the
-    test set closest to `test_share` of all papers in the three splits; the last fifth of the papers before the gap, in
+    test set closest to `TEST_SHARE` of all papers in the three splits; the last fifth of the papers before the gap, in
     whole years, is the validation set.
 
     None where the years, int (M,), leave no room for a gap of `window` years.
@@ -102,24 +105,19 @@ def closed_split_years(years: np.ndarray, window: int, test_share: float = 0.25)
     >>> closed_split_years(np.repeat(np.arange(1990, 2010), 10), window=5)
     SplitYears(train_to=1998, validation_to=2000, test_from=2006, test_to=2009)
     """
-    distinct = np.unique(years)
-    best: tuple[float, int] | None = None
-    for test_from in distinct.tolist():
-        early = np.unique(years[years < test_from - window])
-        if len(early) < 2:
-            continue
-        test, before = int((years >= test_from).sum()), int((years < test_from - window).sum())
-        distance = abs(test / (test + before) - test_share)
-        if best is None or distance < best[0]:
-            best = (distance, test_from)
-    if best is None:
+    choices = []
+    for test_from in np.unique(years).tolist():
+        before, test = years[years < test_from - window], int((years >= test_from).sum())
+        if np.unique(before).size >= 2:
+            choices.append((abs(test / (test + before.size) - TEST_SHARE), test_from))
+    if not choices:
         return None
-    test_from = best[1]
-    train_to, validation_to = _hold_out_last(years[years < test_from - window], share=0.2)
-    return SplitYears(train_to, validation_to, test_from, int(distinct.max()))
+    _, test_from = min(choices)
+    train_to, validation_to = _hold_out_last(years[years < test_from - window], VALIDATION_SHARE)
+    return SplitYears(train_to, validation_to, test_from, int(years.max()))
 
 
-def publication_split_years(years: np.ndarray, test_share: float = 0.25) -> SplitYears | None:
+def publication_split_years(years: np.ndarray) -> SplitYears | None:
     """Split years by publication date only, with no gap: training labels use citations made after test papers appeared.
 
     Such a split keeps more papers and is what much published work does. None where there are fewer than three years.
@@ -127,10 +125,10 @@ def publication_split_years(years: np.ndarray, test_share: float = 0.25) -> Spli
     distinct = np.unique(years)
     if len(distinct) < 3:
         return None
-    early, late = _hold_out_last(years, test_share)
+    early, late = _hold_out_last(years, TEST_SHARE)
     # Training and validation need a year each.
     early = max(early, int(distinct[1]))
-    train_to, validation_to = _hold_out_last(years[years <= early], share=0.2)
+    train_to, validation_to = _hold_out_last(years[years <= early], VALIDATION_SHARE)
     return SplitYears(train_to, validation_to, early + 1, late)
 
 
@@ -139,6 +137,40 @@ def _hold_out_last(years: np.ndarray, share: float) -> tuple[int, int]:
     distinct = np.unique(years)
     held = np.array([(years > year).mean() for year in distinct[:-1]])
     return int(distinct[np.abs(held - share).argmin()]), int(distinct.max())
+
+
+def known_day(publication_date: str, publication_year: int) -> str:
+    """The date, or "" where only the year is known.
+
+    OpenAlex writes 1 January where it only knows the year, so that day counts as unknown; so does a date that is not
+    ``YYYY-MM-DD`` or lies in another year than the paper.
+
+    Examples
+    --------
+    >>> known_day("1999-05-31", 1999), known_day("1999-01-01", 1999), known_day("1999-05-31", 1998)
+    ('1999-05-31', '', '')
+    """
+    day = len(publication_date) == 10 and publication_date.startswith(f"{publication_year}-")
+    return publication_date if day and not publication_date.endswith("-01-01") else ""
+
+
+def certainly_before(date: str, year: int, other_date: str, other_year: int) -> bool:
+    """Whether a paper certainly appeared before another one.
+
+    Papers of different years are compared by their years, papers of the same year by their dates (see `known_day`). The
+    same day, or a day that is not known, is not certainly before.
+
+    Examples
+    --------
+    >>> certainly_before("", 1998, "1999-05-31", 1999), certainly_before("1999-05-30", 1999, "1999-05-31", 1999)
+    (True, True)
+    >>> certainly_before("1999-05-31", 1999, "1999-05-31", 1999), certainly_before("", 1999, "1999-05-31", 1999)
+    (False, False)
+    """
+    if year != other_year:
+        return year < other_year
+    day, other_day = known_day(date, year), known_day(other_date, other_year)
+    return bool(day and other_day) and day < other_day
 
 
 def is_post_cutoff(publication_date: str, publication_year: int, cutoff: date) -> bool:

@@ -30,6 +30,8 @@ from .summaries import (
 
 INK, MUTED, GRID, SHADE = "#1b1f24", "#5d6670", "#e4e7eb", "#f1f3f5"
 COLOURS = ("#0b66b5", "#c14a00", "#00805b", "#a8477e", "#7a6a00", "#2a87b8", "#6b4fb3", "#555d66")
+DASHED = (0, (4, 3))
+LEGEND = {"frameon": False, "fontsize": 7.5, "labelcolor": INK}
 MOST_FIELDS = 7
 """Fields with a line of their own; the others are in the csv file."""
 NAMES = ("cd_by_year_and_field", "cd_trajectory", "atypicality_map", "artefacts")
@@ -77,8 +79,7 @@ def write_pictures(
     list of str
         Why a picture was not drawn, a sentence each.
     """
-    pictures: list[Picture] = []
-    missing: list[str] = []
+    pictures, missing = [], []
     by_year = cd_by_year_and_field(table, window, closed_by)
     if by_year.empty:
         missing.append(f"no distribution of CD: no paper with references has a window that closes by {closed_by}")
@@ -123,14 +124,11 @@ def _distribution(rows: Any, window: int) -> Picture:
         axes.set(title=f"Mean CD{_sub(window)}; {which}", xlabel="year of publication")
 
     def bands(axes: Any) -> None:
-        axes.fill_between(
-            by_year.year, by_year.p5, by_year.p95, color=COLOURS[0], alpha=0.15, linewidth=0, label="5–95 %"
-        )
-        axes.fill_between(
-            by_year.year, by_year.p25, by_year.p75, color=COLOURS[0], alpha=0.4, linewidth=0, label="25–75 %"
-        )
+        band = {"color": COLOURS[0], "linewidth": 0}
+        axes.fill_between(by_year.year, by_year.p5, by_year.p95, alpha=0.15, label="5–95 %", **band)
+        axes.fill_between(by_year.year, by_year.p25, by_year.p75, alpha=0.4, label="25–75 %", **band)
         axes.plot(by_year.year, by_year.p50, color=COLOURS[0], linewidth=2, label="median")
-        axes.legend(frameon=False, fontsize=7.5, labelcolor=INK)
+        axes.legend(**LEGEND)
         axes.set(title=f"Distribution of CD{_sub(window)}", xlabel="year of publication")
 
     def fields(axes: Any) -> None:
@@ -140,8 +138,8 @@ def _distribution(rows: Any, window: int) -> Picture:
         axes.hlines(places, shown.p5, shown.p95, color=colours, linewidth=1.2)
         axes.hlines(places, shown.p25, shown.p75, color=colours, linewidth=6, alpha=0.5)
         axes.scatter(shown.p50, places, color=colours, s=26, zorder=3)
-        words = zip(shown.field, shown.papers, strict=True)
-        axes.set_yticks(places, [f"{_plain(fill(str(name), 24))}\n{n:,}" for name, n in words])
+        words = [f"{_plain(fill(str(name), 24))}\n{n:,}" for name, n in zip(shown.field, shown.papers, strict=True)]
+        axes.set_yticks(places, words)
         for text, colour in zip(axes.get_yticklabels(), colours, strict=True):
             text.set_color(colour)
         axes.set_ylim(-0.6, len(shown) - 0.4)
@@ -157,9 +155,8 @@ def _distribution(rows: Any, window: int) -> Picture:
     if names:
         middle = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, by_field["mean"], strict=False))
         alt += f". Means by field: {middle}"
-    tables = {NAMES[0]: rows}
     drawn = _figure([means, bands, *([fields] if names else [])], zero=True)
-    return Picture(NAMES[0], "CD index by year and field", alt + ".", tables, drawn)
+    return Picture(NAMES[0], "CD index by year and field", alt + ".", {NAMES[0]: rows}, drawn)
 
 
 def _trajectory(rows: Any) -> Picture:
@@ -171,7 +168,7 @@ def _trajectory(rows: Any) -> Picture:
             colour = COLOURS[place % len(COLOURS)]
             if len(papers) == 1:
                 axes.fill_between(of_paper.window, of_paper.p25, of_paper.p75, color=MUTED, alpha=0.2, linewidth=0)
-                axes.plot(of_paper.window, of_paper["median"], color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
+                axes.plot(of_paper.window, of_paper["median"], color=MUTED, linewidth=1.2, linestyle=DASHED)
             label = _plain(f"{name} ({of_paper.publication_year.iloc[0]})")
             axes.plot(of_paper.window, of_paper.cd, color=colour, linewidth=2, marker="o", markersize=4, label=label)
         if len(papers) == 1:
@@ -182,14 +179,14 @@ def _trajectory(rows: Any) -> Picture:
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set(title="CD index as citations come in", xlabel="window, years after publication", ylabel="CD")
 
-    def told(name: Any, of_paper: Any) -> str:
+    def words(name: Any, of_paper: Any) -> str:
         defined = of_paper[of_paper.cd.notna()]
         if defined.empty:
             return f"{name}: undefined throughout"
         first, last = defined.iloc[0], defined.iloc[-1]
         return f"{name}: {first.cd:.3f} in a window of {first.window}, {last.cd:.3f} in one of {last.window} years"
 
-    alt = "CD index by length of the citation window. " + "; ".join(told(name, part) for name, part in papers) + "."
+    alt = "CD index by length of the citation window. " + "; ".join(words(name, part) for name, part in papers) + "."
     return Picture(NAMES[1], "One paper's CD index over windows", alt, {NAMES[1]: rows}, _figure([draw], zero=True))
 
 
@@ -215,17 +212,12 @@ def _atypicality(result: AtypicalityMap) -> Picture:
         bar.set_label("papers", fontsize=8, color=INK)
         bar.ax.tick_params(labelsize=7, colors=INK)
         bar.outline.set_visible(False)
-        axes.axhline(0, color=COLOURS[1], linewidth=1, linestyle=(0, (4, 3)))
+        axes.axhline(0, color=COLOURS[1], linewidth=1, linestyle=DASHED)
         # Above the line on the left nothing is ever drawn: a 10th percentile is at most the median.
-        where = {
-            "xy": (0.02, 0),
-            "xycoords": ("axes fraction", "data"),
-            "xytext": (0, 2),
-            "textcoords": "offset points",
-        }
-        axes.annotate("high novelty below", color=COLOURS[1], fontsize=8, **where)
-        axes.set(title="Atypicality of cited venues", ylabel="10th percentile of z (novelty)")
-        axes.set_xlabel("median of z (conventionality)")
+        where: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        axes.annotate("high novelty below", (0.02, 0), (0, 2), color=COLOURS[1], fontsize=8, **where)
+        names = {"xlabel": "median of z (conventionality)", "ylabel": "10th percentile of z (novelty)"}
+        axes.set(title="Atypicality of cited venues", **names)
 
     def bars(axes: Any) -> None:
         share = kinds.hit_share if has_hits else kinds.share
@@ -235,15 +227,12 @@ def _atypicality(result: AtypicalityMap) -> Picture:
             error = 100 * np.array([share - kinds.hit_low, kinds.hit_high - share])
             axes.errorbar(100 * share, places, xerr=error, fmt="none", ecolor=INK, elinewidth=1)
             rate = 100 * kinds.hits.sum() / kinds.with_percentile.sum()
-            axes.axvline(rate, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+            axes.axvline(rate, color=MUTED, linewidth=1, linestyle=DASHED)
             axes.set(title="Hits (top 5 % by citations)", xlabel="% of papers; dashed: all papers")
         else:
             axes.set(title="Papers of the four kinds", xlabel="% of papers")
-        words = [
-            f"novelty {kind.novelty}\nconventionality {kind.conventionality}\n{kind.papers:,}"
-            for kind in kinds.itertuples()
-        ]
-        axes.set_yticks(places, words)
+        words = "novelty {0.novelty}\nconventionality {0.conventionality}\n{0.papers:,}"
+        axes.set_yticks(places, [words.format(kind) for kind in kinds.itertuples()])
         axes.set_xlim(left=0)
 
     described = [
@@ -251,11 +240,8 @@ def _atypicality(result: AtypicalityMap) -> Picture:
         + (f", {kind.hit_share:.1%} hits" if has_hits and kind.with_percentile else "")
         for kind in kinds.itertuples()
     ]
-    alt = (
-        f"Map of {kinds.papers.sum():,} papers, median z-score of their venue pairs against the 10th percentile. "
-        + "; ".join(described)
-        + "."
-    )
+    about = f"Map of {kinds.papers.sum():,} papers, median z-score of their venue pairs against the 10th percentile."
+    alt = f"{about} {'; '.join(described)}."
     tables = {NAMES[2]: cells, "atypicality_kinds": kinds}
     return Picture(NAMES[2], "Atypicality", alt, tables, _figure([plane, bars]))
 
@@ -278,7 +264,7 @@ def _artefacts(rows: Any, window: int, closed_by: int) -> Picture:
         for place, (column, label) in enumerate(names.items()):
             style = (0, (4, 2)) if place == 2 else "-"
             axes.plot(rows.year, 100 * rows[column], color=COLOURS[place], linewidth=1.8, linestyle=style, label=label)
-        axes.legend(frameon=False, fontsize=7.5, labelcolor=INK)
+        axes.legend(**LEGEND)
         axes.set_ylim(bottom=0)
         axes.set(title="Papers without references, and CD = 1", xlabel="year of publication", ylabel="% of papers")
 
@@ -286,14 +272,13 @@ def _artefacts(rows: Any, window: int, closed_by: int) -> Picture:
         open_windows(axes)
         axes.plot(rows.year, rows.mean_cd, color=COLOURS[1], linewidth=1.8, label="all papers")
         axes.plot(rows.year, rows.mean_cd_with_references, color=COLOURS[0], linewidth=1.8, label="with references")
-        axes.legend(frameon=False, fontsize=7.5, labelcolor=INK)
+        axes.legend(**LEGEND)
         axes.set(title=f"Mean CD{_sub(window)}; grey: window still open", xlabel="year of publication")
 
     def coverage(axes: Any) -> None:
-        axes.fill_between(
-            rows.year, 100 * rows.coverage_p25, 100 * rows.coverage_p75, color=COLOURS[0], alpha=0.25, linewidth=0
-        )
-        axes.plot(rows.year, 100 * rows.coverage, color=COLOURS[0], linewidth=1.8)
+        low, middle, high = (100 * rows[name] for name in ("coverage_p25", "coverage", "coverage_p75"))
+        axes.fill_between(rows.year, low, high, color=COLOURS[0], alpha=0.25, linewidth=0)
+        axes.plot(rows.year, middle, color=COLOURS[0], linewidth=1.8)
         axes.set_ylim(0, 102)
         axes.set(title="References in the data: median, 25–75 %", xlabel="year of publication", ylabel="%")
 

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,11 +56,9 @@ class PublishedScores:
 
 def recomputed_scores(
     folder: Path, papers: Sequence[str], rules: LabelRules
-) -> tuple[dict[str, dict[str, Any]], dict[tuple[str, int], tuple[float, float]]]:
-    """Scores and labels that papers of a dataset should have, by id, and the cuts between the tertiles.
-
-    Papers without a published record are left out; cuts are empty under the scheme ``threshold``.
-    """
+) -> tuple[np.ndarray, dict[str, np.ndarray], dict[tuple[str, int], tuple[float, float]]]:
+    """Which papers of a dataset, by id, have a published record, bool; columns of `Paper` that these should have; and
+    the cuts between the tertiles, none under the scheme ``threshold``."""
     scores, field = PublishedScores.load(folder)
     eligible = field != None  # noqa: E711  (elementwise)
     novelty, conventionality = scores.novelty()
@@ -72,18 +69,17 @@ def recomputed_scores(
         cuts = tertile_cuts(scores.disruption, names, scores.year, rules.min_group, among=eligible)
     # The first record of a paper is the one that counts.
     records = positions_of(np.array([int(paper[1:]) for paper in papers], np.int64), scores.paper)
-    return {
-        paper: {
-            "cd_index": float(scores.disruption[record]),
-            "novelty_score": float(novelty[record]),
-            "conventionality_score": float(conventionality[record]),
-            "novelty_label": novelty_labels(novelty[[record]], conventionality[[record]])[0] or None,
-            "publication_year": int(scores.year[record]),
-            "primary_field": names[record],
-            "disruption_label": str(labels[record]),
-            "citation_percentile": None,
-            "hit_share": None,
-        }
-        for paper, record in zip(papers, records.tolist(), strict=True)
-        if record >= 0
-    }, cuts
+    found = records[records >= 0]
+    unknown = np.full(found.size, None)
+    columns = {
+        "cd_index": scores.disruption[found],
+        "novelty_score": novelty[found],
+        "conventionality_score": conventionality[found],
+        "novelty_label": novelty_labels(novelty[found], conventionality[found]),
+        "publication_year": scores.year[found],
+        "primary_field": names[found],
+        "disruption_label": labels[found],
+        "citation_percentile": unknown,
+        "hit_share": unknown,
+    }
+    return records >= 0, columns, cuts

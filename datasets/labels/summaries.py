@@ -147,10 +147,9 @@ def atypicality_map(table: pa.Table) -> AtypicalityMap:
     """
     rows = _frame(table, ["year", "z10", "z_median"], ["citation_percentile"])
     rows = rows[rows.z10.notna() & rows.z_median.notna()]
-    edges = [_asinh_edges(rows[name]) for name in ("z_median", "z10")]
-    counts = np.histogram2d(rows.z_median, rows.z10, bins=edges)[0].astype(int)
+    x, y = (_asinh_edges(rows[name]) for name in ("z_median", "z10"))
+    counts = np.histogram2d(rows.z_median, rows.z10, bins=[x, y])[0].astype(int)
     i, j = np.nonzero(counts)
-    x, y = edges
     cells = pd.DataFrame(
         {"z_median_low": x[i], "z_median_high": x[i + 1], "z10_low": y[j], "z10_high": y[j + 1], "papers": counts[i, j]}
     )
@@ -164,13 +163,9 @@ def atypicality_map(table: pa.Table) -> AtypicalityMap:
         kind["share"] = len(chosen) / max(len(rows), 1)
         if "citation_percentile" in rows:
             known = chosen.citation_percentile.dropna()
-            hits = int(is_hit(known).sum())
-            kind |= {
-                "with_percentile": len(known),
-                "hits": hits,
-                "hit_share": hits / len(known) if len(known) else np.nan,
-            }
-            kind["hit_low"], kind["hit_high"] = _wilson(hits, len(known))
+            n, hits = len(known), int(is_hit(known).sum())
+            kind |= {"with_percentile": n, "hits": hits, "hit_share": hits / n if n else np.nan}
+            kind["hit_low"], kind["hit_high"] = _wilson(hits, n)
         kinds.append(kind)
     return AtypicalityMap(cells, pd.DataFrame(kinds))
 
@@ -214,7 +209,7 @@ def artefacts(table: pa.Table, window: int, closed_by: int) -> pd.DataFrame:
         row |= {"with_cd": int(defined.sum()), "cd_is_1": (cd[defined] == 1).mean()}
         row |= {"cd_is_1_without_references": ((cd == 1) & bare)[defined].mean()}
         row |= {"mean_cd": cd.mean(), "mean_cd_with_references": cd[~bare].mean()}
-        row["window_closed"] = bool(int(papers.year.iloc[0]) + window <= closed_by)
+        row["window_closed"] = year + window <= closed_by
         if "coverage" in rows:
             quartiles = papers.coverage.quantile([0.25, 0.5, 0.75])
             row |= dict(zip(("coverage_p25", "coverage", "coverage_p75"), quartiles, strict=True))

@@ -30,8 +30,7 @@ from scisci_gym.datasets.store import (
     save_view,
     split_file,
 )
-from scisci_gym.datasets.verify import verify
-from scisci_gym.datasets.verify_labels import recount
+from scisci_gym.datasets.verify import recount, verify
 
 
 def tree(folder: Path) -> dict[str, bytes]:

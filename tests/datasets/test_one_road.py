@@ -19,8 +19,8 @@ from scisci_gym.datasets.labels.graph_labels import PAPERS
 from scisci_gym.datasets.labels.table import label_table
 from scisci_gym.datasets.openalex.notices import title_as_published
 from scisci_gym.datasets.openalex.snapshot import read_works
-from scisci_gym.datasets.publication_dates import certainly_before
 from scisci_gym.datasets.sciscinet.build import build_sciscinet
+from scisci_gym.datasets.splits import certainly_before
 from scisci_gym.datasets.store import load_card, load_papers
 from scisci_gym.datasets.verify import verify
 

@@ -22,7 +22,7 @@ from scisci_gym.datasets.labels.eligibility import LabelRules, last_complete_yea
 from scisci_gym.datasets.labels.graph_labels import graph_labels
 from scisci_gym.datasets.labels.schemes import disruption_labels, tertile_cuts, uzzi_labels
 from scisci_gym.datasets.paper import disruption_label, hit_label
-from scisci_gym.datasets.publication_dates import certainly_before
+from scisci_gym.datasets.splits import certainly_before
 
 
 def focal_of_2005(window: int, last: int, references: int = 1, citations: int = 1) -> bool:
