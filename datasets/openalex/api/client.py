@@ -24,7 +24,7 @@ import requests
 
 from ...errors import BadInput
 from .compat import Works, key_header
-from .errors import FINAL, Refusal, Refused, Stopped, number, refusal, until_midnight
+from .errors import FINAL, Refusal, Refused, Stopped, json_object, number, refusal, until_midnight
 from .response_cache import PageStore
 
 BASE_URL = "https://api.openalex.org"
@@ -67,22 +67,16 @@ class Connection:
 
     Parameters
     ----------
-    store : PageStore
-    base_url, key : str
     budget_usd : float or None
         Stop before a request that could take the run's spending above it.
     patience : float
         Longest wait, in seconds, that the API may ask for; a longer one stops the run instead.
-    attempts : int
-        Tries of one request before the run stops.
-    backoff : float
-        Seconds before the second try; doubled for each further one.
+    attempts, backoff : int, float
+        Tries of one request before the run stops; seconds before the second one, doubled for each further one.
     deadline : float
         Seconds for one answer, from the request to its last byte.
-    sleep : callable
-        `time.sleep`, or a stand-in.
-    notice : callable
-        Called with a sentence before each pause: why there is one, and how long it is.
+    sleep, notice : callable
+        `time.sleep` or a stand-in; called with a sentence before each pause: why there is one, and how long it is.
     """
 
     def __init__(
@@ -104,12 +98,10 @@ class Connection:
                 raise BadInput(f"{option} must be a number of at least 0, got {value:g}")
         if not base_url.startswith(("https://", "http://")):
             raise BadInput(f"--base-url must start with https:// or http://, got {base_url!r}")
-        self.store, self.base_url = store, base_url.rstrip("/")
-        self.budget_usd, self.patience, self.attempts, self.backoff = budget_usd, patience, attempts, backoff
-        self.spending = Spending()
-        self.deadline, self._sleep, self._notice = deadline, sleep, notice
-        self._auth, self._has_key = key_header(key), key is not None
-        self._session = requests.Session()
+        self.store, self.base_url, self.spending = store, base_url.rstrip("/"), Spending()
+        self.budget_usd, self.patience, self.deadline = budget_usd, patience, deadline
+        self.attempts, self.backoff, self._sleep, self._notice = attempts, backoff, sleep, notice
+        self._session, self._auth, self._has_key = requests.Session(), key_header(key), key is not None
 
     def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
         """The answer to a request, from disk if it is there; with `again` it is asked for in any case.
@@ -202,21 +194,21 @@ class Connection:
     def _account(self, answer: requests.Response) -> None:
         self.spending.requests += 1
         self.spending.usd += number(answer.headers.get("x-ratelimit-cost-usd")) or 0.0
-        remaining = number(answer.headers.get("x-ratelimit-remaining-usd"))
-        self.spending.remaining_usd = self.spending.remaining_usd if remaining is None else remaining
+        if (remaining := number(answer.headers.get("x-ratelimit-remaining-usd"))) is not None:
+            self.spending.remaining_usd = remaining
 
     def _wait_for(self, refused: Refusal) -> float:
         """Seconds for which the API wants to be left alone; raises where waiting is no use, or takes too long."""
-        if refused.kind == "bad_key" and not self._has_key:
-            raise Refused(f"OpenAlex wants a key for this request ({refused.message}); {FREE_KEY}", refused.kind)
-        if refused.kind == "bad_key":
-            raise Refused(
-                f"OpenAlex does not accept the key in OPENALEX_API_KEY ({refused.message}); get one at "
-                "openalex.org/settings/api, or unset it to use the budget without a key",
-                refused.kind,
-            )
         if refused.kind in FINAL:
-            raise Refused(f"OpenAlex refused the request: {refused.message}", refused.kind)
+            why = f"OpenAlex refused the request: {refused.message}"
+            if refused.kind == "bad_key" and self._has_key:
+                why = (
+                    f"OpenAlex does not accept the key in OPENALEX_API_KEY ({refused.message}); get one at "
+                    "openalex.org/settings/api, or unset it to use the budget without a key"
+                )
+            elif refused.kind == "bad_key":
+                why = f"OpenAlex wants a key for this request ({refused.message}); {FREE_KEY}"
+            raise Refused(why, refused.kind)
         wait = until_midnight() if refused.kind == "budget" and refused.wait is None else refused.wait or 0.0
         if wait > self.patience:
             resume = datetime.now(UTC) + timedelta(seconds=wait)
@@ -259,11 +251,10 @@ def pages(works: Works, *, again: bool = False, most: int | None = None) -> Iter
     """All pages of a query, each work once, until ``next_cursor`` is null.
 
     A page that completes the count is the last one if it is not full, or if there are `most` works in all, which is as
-    many as the query can have; this saves one paid request for each query. A page
-    is requested again, up to `TRIES` times, if it repeats works of an earlier page, is not full although works are
-    missing, or has the cursor of an earlier page. If the last try is wrong too, it is used as it is, and the caller
-    compares the number of works with the count. Two pages in a row without a new work end the query, so that every
-    series of cursors ends.
+    many as the query can have; this saves one paid request for each query. A page is requested again, up to `TRIES`
+    times, if it repeats works of an earlier page, is not full although works are missing, or has the cursor of an
+    earlier page. If the last try is wrong too, it is used as it is, and the caller compares the number of works with
+    the count. Two pages in a row without a new work end the query, so that every series of cursors ends.
     """
     cursor, seen, cursors, without_news = "*", set(), set(), 0
     while cursor and cursor not in cursors and without_news < 2:
@@ -312,12 +303,7 @@ def _without_host(url: str) -> str:
 
 
 def _is_whole(body: bytes) -> bool:
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    if not isinstance(answer, dict):
-        return False
+    answer = json_object(body)
     if "results" in answer:
         meta = answer.get("meta")
         return isinstance(answer["results"], list) and isinstance(meta, dict) and {"count", "next_cursor"} <= set(meta)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -35,8 +34,7 @@ class Refused(BadInput):
         self.kind: Kind = kind
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(NamedTuple):
     """One refusal: its kind, the API's own words, and the seconds after which the API says to come back.
 
     Kinds are ``too_fast`` (more than 100 requests a second), ``budget`` (the day's budget is spent), ``throttled`` (the
@@ -91,13 +89,17 @@ def number(header: str | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _message(body: bytes) -> str:
+def json_object(body: bytes) -> dict[str, Any]:
+    """The object in an answer; an empty one where there is none."""
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return ""
-    if not isinstance(answer, dict):
-        return ""
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _message(body: bytes) -> str:
+    answer = json_object(body)
     parts = [answer[key] for key in ("error", "message") if isinstance(answer.get(key), str)]
     return " ".join(": ".join(parts).split())[:600]
 

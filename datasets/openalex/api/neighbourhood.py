@@ -11,18 +11,22 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 
+import numpy as np
 import pyarrow as pa
 
 from ...errors import BadInput
+from ...graph.citation_graph import CitationGraph
 from ..merged_ids import DELETED_WORK, RetiredIds
 from ..record import WORKS_SCHEMA, UnusableWork, normalised_doi, short_id, work_row
-from ..works_table import WorksTable
-from .client import MAX_IDS, Connection, pages, single, whole_answer
+from ..works_table import WorksTable, citation_graph
+from .client import MAX_IDS, Connection, StoredPages, pages, single, whole_answer
 from .compat import Works
+from .response_cache import PageStore
 from .wanted import Wanted
 
 LONGEST_FILTER = 3000
@@ -35,6 +39,7 @@ FOCAL = [
     *REFERENCE, "is_retracted", "is_paratext", "primary_topic", "authorships", "is_authors_truncated",
     "abstract_inverted_index",
 ]  # fmt: skip
+AGAIN = "run the same build command again to fetch what is missing"
 # Shows progress: (step, requests made since the last call, requests expected).
 Report = Callable[[str, int, int], object]
 
@@ -135,6 +140,44 @@ def collect(
     whole = len(result.focal) - len(result.cut_short)
     result.facts["focal"] |= {"whole": whole, "share_whole": floored(whole / len(result.focal))}
     return result
+
+
+def collection_differences(folder: Path, source: dict[str, Any], graph: CitationGraph, papers: list[dict]) -> list[str]:
+    """Sentences about where a dataset's collection differs from what the stored pages give; empty if it does not.
+
+    `folder` is the dataset, with its pages in ``pages`` below it, and `source` that of its card. The neighbourhood of
+    each of the labelled `papers` must be whole, its title and abstract those of its page. The works and citations of
+    the stored `graph` are compared too.
+    """
+    if not (folder / "pages").is_dir():
+        return [f"{folder / 'pages'} is missing; {AGAIN}"]
+    wanted = {field.name: source["wanted"][field.name] for field in fields(Wanted)}
+    wanted["seeds"] = tuple(wanted["seeds"])
+    try:
+        collected = collect(Wanted(**wanted), StoredPages(PageStore(folder / "pages")))
+    except BadInput as error:
+        return [f"{error}; {AGAIN}"]
+    wrong = [
+        f"the stored pages give {step} {name} {value}, the card says {source[step].get(name)}"
+        for step, facts in collected.facts.items()
+        for name, value in facts.items()
+        if value != source[step].get(name)
+    ]
+    whole = collected.focal - collected.cut_short
+    for paper in papers:
+        number = int(paper["openalex_id"][1:])
+        if number not in whole:
+            wrong.append(f"the neighbourhood of W{number} is not whole in the stored pages")
+        elif any(collected.rows[number][name] != paper[name] for name in ("title", "abstract", "publication_year")):
+            wrong.append(f"the stored pages give W{number} another title, abstract or year than the dataset")
+    again = citation_graph(collected.works())
+    same_works = np.array_equal(np.asarray(again.node_ids), np.asarray(graph.node_ids))
+    if not same_works or not np.array_equal(again.edges(), graph.edges()):
+        wrong.append(
+            f"the stored pages give {again.n_papers:,} works and {again.n_citations:,} citations that are not the "
+            f"{graph.n_papers:,} works and {graph.n_citations:,} citations of the graph"
+        )
+    return wrong
 
 
 def floored(share: float, digits: int = 6) -> float:
@@ -269,11 +312,11 @@ def _references(source: Connection, result: Collected, report: Report) -> None:
 
 
 def _listed(
-    source: Connection, step: str, filters: list[tuple[str, list[str]]], fields: list[str], report: Report
+    source: Connection, step: str, filters: list[tuple[str, list[str]]], select: list[str], report: Report
 ) -> Iterator[dict[str, Any]]:
     """Works with one of the values of a filter, for one ``(filter, values)`` after the other."""
     for name, values in filters:
-        for page in pages(Works(source).filter(**{name: "|".join(values)}).select(fields), most=len(values)):
+        for page in pages(Works(source).filter(**{name: "|".join(values)}).select(select), most=len(values)):
             yield from page.works
         report(step, 1, len(filters))
 
