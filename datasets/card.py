@@ -71,9 +71,11 @@ def card_text(card: dict[str, Any]) -> str:
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    environment.filters["paragraph"] = lambda text: " ".join(text.split()) + "\n"
-    environment.filters["count"] = lambda number: f"{number:,}"
-    environment.filters["labels"] = _label_cells
+    environment.filters |= {
+        "paragraph": lambda text: " ".join(text.split()) + "\n",
+        "count": lambda number: f"{number:,}",
+        "labels": lambda share: " | ".join(label_shares(share)),
+    }
     return environment.from_string(TEMPLATE.read_text()).render(
         card=card,
         head=head.to_yaml(),
@@ -85,10 +87,10 @@ def card_text(card: dict[str, Any]) -> str:
     )
 
 
-def _label_cells(share: dict[str, Any]) -> str:
-    """Cells of a row of the table of splits: how many papers have each label."""
-    papers = share["papers"]
-    return " | ".join(f"{number:,} ({number / papers:.0%})" if papers else "0" for number in share["labels"].values())
+def label_shares(split: dict[str, Any]) -> list[str]:
+    """How many papers of a split have each label, and which share of them that is, for tables."""
+    papers = split["papers"]
+    return [f"{number:,} ({number / papers:.0%})" if papers else "0" for number in split["labels"].values()]
 
 
 def _median_agreement(novelty: dict[str, Any]) -> list[str]:

@@ -46,21 +46,17 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 def thread_count(threads: int | None = None) -> int:
     """Number of threads to use: `threads`, else ``SCISCI_GYM_THREADS``, else the cores this process may use.
 
-    Raises
-    ------
-    ValueError
-        When it is not a positive integer.
+    Raises `ValueError` when it is not a positive integer.
     """
-    given = os.environ.get("SCISCI_GYM_THREADS", "").strip()
-    if threads is None and not given:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if threads is None:
+    if threads is not None:
+        if isinstance(threads, bool) or int(threads) != threads or threads < 1:
+            raise ValueError(f"threads must be a positive integer or None, got {threads!r}")
+        return int(threads)
+    if given := os.environ.get("SCISCI_GYM_THREADS", "").strip():
         if not given.isdigit() or int(given) < 1:
             raise ValueError(f"SCISCI_GYM_THREADS must be a positive integer, got {given!r}")
         return int(given)
-    if isinstance(threads, bool) or int(threads) != threads or threads < 1:
-        raise ValueError(f"threads must be a positive integer or None, got {threads!r}")
-    return int(threads)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_chunks(work: Callable[..., object], chunks: Iterable[tuple[Any, ...]], threads: int | None = None) -> None:

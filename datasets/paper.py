@@ -89,17 +89,6 @@ def is_hit(citation_percentile: Any) -> Any:
     return citation_percentile >= HIT_CUT
 
 
-def hit_label(citation_percentile: float) -> HitLabel:
-    """``hit`` where `is_hit` is true of a citation percentile, ``ordinary`` elsewhere.
-
-    Examples
-    --------
-    >>> hit_label(0.97), hit_label(0.5)
-    ('hit', 'ordinary')
-    """
-    return "hit" if is_hit(citation_percentile) else "ordinary"
-
-
 class Role(StrEnum):
     """What a field of `Paper` may be used for."""
 
@@ -121,10 +110,14 @@ class Column:
     low: float | None = None
     """Lowest number, included; None for no limit, here and in `high`."""
     high: float | None = None
-    stored: str = ""
-    """Arrow type. It follows from the type of the field, except where an int needs 64 bits."""
     empty: bool = True
     """Whether a text may be empty."""
+    stored: str = ""
+    """Arrow type. It, and what follows, comes from the type of the field, except where an int needs 64 bits."""
+    allowed: str = ""
+    """The values that the field may have, in words."""
+    accepts: Callable[[Any], bool] = bool
+    """Whether it may have a value."""
 
 
 KNOWN, OUTCOME, PROVENANCE = Role.KNOWN, Role.OUTCOME, Role.PROVENANCE
@@ -206,9 +199,9 @@ class Paper:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference_titles", tuple(self.reference_titles))
-        for name, (is_allowed, allowed) in _RULES.items():
-            if not is_allowed(getattr(self, name)):
-                raise ValueError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
+        for name, column in COLUMNS.items():
+            if not column.accepts(getattr(self, name)):
+                raise ValueError(f"{name} must be {column.allowed}, got {getattr(self, name)!r}")
         if self.cd_index is not None and self.label_scheme != "quantile":
             implied = disruption_label(self.cd_index, self.cd_threshold)
             self._follow("disruption_label", implied, f"cd_index={self.cd_index!r}")
@@ -235,8 +228,10 @@ class Paper:
 
     @property
     def hit_label(self) -> HitLabel | None:
-        """`hit_label` of the citation percentile; None where that is unknown."""
-        return None if self.citation_percentile is None else hit_label(self.citation_percentile)
+        """``hit`` where `is_hit` is true of the citation percentile, else ``ordinary``; None where that is unknown."""
+        if self.citation_percentile is None:
+            return None
+        return "hit" if is_hit(self.citation_percentile) else "ordinary"
 
     def to_row(self) -> dict[str, Any]:
         """Plain columns for a table; `Paper.from_row` is its exact inverse."""
@@ -253,47 +248,46 @@ class Paper:
 _STORED = {str: "string", bool: "bool", int: "int32", float: "float64", tuple: "list<string>", Literal: "string"}
 
 
-def _column(hint: Any, column: Column) -> tuple[Column, Callable[[Any], bool], str]:
-    """A field's `Column` with the type that it is stored as, and which values it may have: as a test, and in words."""
+def _typed(hint: Any, column: Column) -> Column:
+    """The `Column` of a field with what follows from the field's type."""
     optional = NoneType in get_args(hint)
     hint = get_args(hint)[0] if optional else hint
     kind = get_origin(hint) or hint
-    or_none = " or None" if optional else ""
-    column = replace(column, stored=column.stored or _STORED[kind])
     if kind is Literal:
-        choices = (*get_args(hint), None) if optional else get_args(hint)
-        return column, lambda value: value in choices, f"one of {', '.join(get_args(hint))}{or_none}"
-    if kind in (int, float):
+        choices = get_args(hint)
+        allowed, accepts = f"one of {', '.join(choices)}", choices.__contains__
+    elif kind in (int, float):
         types = (int,) if kind is int else (float, int)
         low = -math.inf if column.low is None else column.low
         high = math.inf if column.high is None else column.high
         span = f"of at least {low:g}" if column.high is None else f"in [{low:g}, {high:g}]"
+        allowed = f"{'an int' if kind is int else 'a number'} {span}"
 
-        def is_allowed(value: Any) -> bool:
-            if value is None:
-                return optional
+        def accepts(value: Any) -> bool:
             # NaN lies in no range.
             return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
 
-        return column, is_allowed, f"{'an int' if kind is int else 'a number'} {span}{or_none}"
-    if kind is str and not column.empty:
-        return column, lambda value: isinstance(value, str) and bool(value.strip()), "a non-empty string"
-    names = {str: "a string", bool: "True or False", tuple: "a tuple of strings"}
-    return column, lambda value: isinstance(value, kind), names[kind]
+    elif kind is str and not column.empty:
+        allowed, accepts = "a non-empty string", lambda value: isinstance(value, str) and bool(value.strip())
+    else:
+        names = {str: "a string", bool: "True or False", tuple: "a tuple of strings"}
+        allowed, accepts = names[kind], lambda value: isinstance(value, kind)
+    column = replace(column, stored=column.stored or _STORED[kind], allowed=allowed, accepts=accepts)
+    if optional:
+        return replace(column, allowed=f"{allowed} or None", accepts=lambda value: value is None or accepts(value))
+    return column
 
 
 _HINTS = get_type_hints(Paper, include_extras=True)
-_COLUMNS = {declared.name: _column(*get_args(_HINTS[declared.name])) for declared in fields(Paper)}
-COLUMNS = {name: column for name, (column, *_) in _COLUMNS.items()}
+COLUMNS = {declared.name: _typed(*get_args(_HINTS[declared.name])) for declared in fields(Paper)}
 """Name of every field of `Paper` -> its `Column`, in order."""
-_RULES = {name: (is_allowed, allowed) for name, (_, is_allowed, allowed) in _COLUMNS.items()}
 
 
 def _parameters() -> str:
     """The parameters of `Paper`, for its docstring."""
     lines = []
     for name, column in COLUMNS.items():
-        lines += [f"    {name} : {_RULES[name][1]}", indent(fill(column.meaning, 102), " " * 8)]
+        lines += [f"    {name} : {column.allowed}", indent(fill(column.meaning, 102), " " * 8)]
     return "\n".join(lines).lstrip()
 
 

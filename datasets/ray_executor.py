@@ -18,21 +18,14 @@ class RayExecutor(Executor):
     Parameters
     ----------
     option : str
-        The option that asks for Ray, for the error.
+        The option that asks for Ray, for the error (`RayMissing`) if Ray is not installed.
     address : str or None
         Of a cluster: "auto", "local" or "ray://...". None: the one that this process is connected to, or that
         ``RAY_ADDRESS`` names, or a new one on this machine.
-    workers : int or None
-        Tasks that the whole cluster runs at once; None: one for each of its CPUs.
-    retries : int
-        How often a task whose worker died is run again.
+    workers, retries : int
+        Tasks that the whole cluster runs at once (None: one for each of its CPUs); how often one is run again.
     environment : mapping
         Environment variables of the workers, if the connection is made here.
-
-    Raises
-    ------
-    RayMissing
-        If Ray is not installed.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ one. Corrections, subtitles, marks such as "RETRACTED:" and other spellings of a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -44,44 +45,30 @@ def _runs(title: str) -> set[str]:
 
 
 def scrambled_titles(
-    before: WorksTable, after: WorksTable, names: Sequence[str], *, sample: int = SAMPLE, seed: int = 0
+    before: WorksTable, after: WorksTable, names: Sequence[str], *, seed: int = 0
 ) -> tuple[int, list[str]]:
     """Look for parts of a build whose titles do not belong to their ids, by the titles that another build has.
 
-    Parameters
-    ----------
-    before, after : WorksTable
-    names : sequence of str
-        What the parts of `after`, its pieces in order, are called in messages.
-    sample : int
-        Works of each part to compare at most.
-    seed : int
-        With which they are drawn.
-
-    Returns
-    -------
-    compared : int
-        Works that were drawn.
-    wrong : list of str
-        A sentence about each part that fails, with an example.
+    `names` are what the parts of `after`, its pieces in order, are called in messages; `SAMPLE` works of each part, at
+    most, are drawn with the `seed`. Returns how many were drawn, and a sentence about each part that fails, with an
+    example.
     """
     random = np.random.default_rng(seed)
     places = positions_of(after.work_id, before.work_id, np.argsort(before.work_id, kind="stable"))
     drawn, first = [], 0
     for length in after.lengths():
         known = np.flatnonzero(places[first : first + length] >= 0)
-        drawn.append(first + np.sort(random.permutation(known)[:sample]))
+        drawn.append(first + np.sort(random.permutation(known)[:SAMPLE]))
         first += length
     # All at once, so that no part of `before` is read for every part of `after`.
     chosen = np.concatenate(drawn)
     old = before.rows(places[chosen], ["title"])["title"].to_pylist()
     new = after.rows(chosen, ["title"])["title"].to_pylist()
-    pairs = list(zip(after.ids(chosen), old, new, strict=True))
-    parts = dict(
-        zip(names, np.split(np.arange(len(pairs)), np.cumsum([part.size for part in drawn])[:-1]), strict=True)
-    )
-    wrong = [line for name, part in parts.items() for line in _scrambled(name, [pairs[at] for at in part])]
-    return len(pairs), wrong or _scrambled("all parts together", pairs)
+    works = list(zip(after.ids(chosen), old, new, strict=True))
+    rest, wrong = iter(works), []
+    for name, part in zip(names, drawn, strict=True):
+        wrong += _scrambled(name, list(islice(rest, part.size)))
+    return len(works), wrong or _scrambled("all parts together", works)
 
 
 def _scrambled(name: str, works: list[tuple[str, str, str]]) -> list[str]:

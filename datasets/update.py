@@ -9,25 +9,31 @@ folder is no dataset, as during a build, and an update that is cut off there onl
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import csv
+from pyarrow.compute import call_function
 
 from .build import BuildOptions, build_dataset
 from .dataset_folder import NEXT, UNFINISHED, dataset_folder, finish, mark_unfinished, owned_files
 from .errors import BadInput
 from .graph.citation_graph import CitationGraph
-from .label_changes import label_changes
 from .openalex.shards import part_names, shard_paths, snapshot_works, take_over, written_from, written_works
 from .openalex.snapshot import parts_of
 from .openalex.work_changes import work_changes
-from .store import load_card
+from .splits import SPLITS
+from .store import load_card, split_file
 from .title_changes import scrambled_titles
 
 LISTING = "label_changes.csv"
+LABELS = ("disruption_label", "novelty_label")
+MEASURES = ("cd_index", "n_i", "n_j", "n_k", "novelty_score", "conventionality_score")
 SHOWN = 5
 
 
@@ -56,29 +62,13 @@ def updatable_card(out: Path) -> dict[str, Any]:
 
 
 def update_dataset(
-    out: Path, snapshot: Path, options: BuildOptions, reading: Reading, *, any_titles: bool = False, seed: int = 0
+    out: Path, snapshot: Path, options: BuildOptions, reading: Reading, *, any_titles: bool = False
 ) -> dict[str, Any]:
     """Replace a dataset by what ``build snapshot`` makes of another snapshot; the card, with the changes in ``update``.
 
-    Parameters
-    ----------
-    out : Path
-        Folder of a dataset that was built from a snapshot. It stays as it is until the next dataset is complete.
-    snapshot : Path
-    options : BuildOptions
-        Those that the dataset was built with, for the same rules.
-    reading : Reading
-    any_titles : bool
-        Go on where `scrambled_titles` finds that titles do not belong to their ids.
-    seed : int
-        With which the works are drawn whose titles are compared.
-
-    Raises
-    ------
-    BadInput
-        If titles do not belong to their ids, unless `any_titles`.
-    BadInput, FolderInUse
-        See `build_dataset`, `snapshot_works` and `dataset_folder`.
+    `options` are those that the dataset in `out` was built with; it stays as it is until the next one is complete.
+    Raises `BadInput` if `scrambled_titles` finds that titles do not belong to their ids, unless `any_titles`, and what
+    `build_dataset`, `snapshot_works` and `dataset_folder` raise.
     """
     with dataset_folder(out, [snapshot]):
         card = updatable_card(out)
@@ -92,7 +82,7 @@ def update_dataset(
                 parts_of(snapshot, skip_bad=reading.skip_bad), out / "works", new / "works", skip_bad=reading.skip_bad
             )
             works, dropped, source = snapshot_works(snapshot, new / "works", **asdict(reading))
-            compared, wrong = scrambled_titles(before, works, part_names(new / "works"), seed=seed)
+            compared, wrong = scrambled_titles(before, works, part_names(new / "works"))
             if wrong and not any_titles:
                 more = f"; and {len(wrong) - SHOWN:,} more parts" if len(wrong) > SHOWN else ""
                 raise BadInput(
@@ -136,3 +126,48 @@ def _put_in_place(out: Path) -> None:
             (new / name).replace(out / name)
     finish(out)
     shutil.rmtree(new)
+
+
+def label_changes(before: Path, after: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """Compare the papers of the datasets in two folders by id.
+
+    Returns
+    -------
+    table : pyarrow.Table
+        A row for each paper of `before` of which a label differs, by id: ``paper`` and, each with ``_before`` and
+        ``_after`` behind its name, ``split``, `LABELS` and `MEASURES`. Null stands for what a paper does not have; a
+        paper that is not in `after` has no split, label or measure there.
+    facts : dict
+        ``entered``, ``left`` and ``moved``: papers that only `after` has, that only `before` has, and that are in
+        another split; ``labels``: label -> change, such as "neutral to disruptive" -> papers, "none" for no label.
+    """
+    old, new = _papers(before), _papers(after)
+    both = old.join(new, "paper", join_type="left outer", left_suffix="_before", right_suffix="_after").sort_by("paper")
+    pairs = {name: [both[f"{name}_{when}"].fill_null("none") for when in ("before", "after")] for name in LABELS}
+    differs = {name: call_function("not_equal", pair) for name, pair in pairs.items()}
+    split_after = both["split_after"]
+    common = len(both) - split_after.null_count
+    facts = {
+        "entered": len(new) - common,
+        "left": len(both) - common,
+        "moved": call_function("sum", [call_function("not_equal", [both["split_before"], split_after])]).as_py() or 0,
+        "labels": {
+            name: _counted(*(labels.filter(differs[name]).to_pylist() for labels in pairs[name])) for name in LABELS
+        },
+    }
+    columns = [f"{name}_{when}" for name in ("split", *LABELS, *MEASURES) for when in ("before", "after")]
+    return both.filter(call_function("or", list(differs.values()))).select(["paper", *columns]), facts
+
+
+def _papers(folder: Path) -> pa.Table:
+    columns = ["openalex_id", *LABELS, *MEASURES]
+    tables = []
+    for split in SPLITS:
+        table = pq.read_table(split_file(folder, split), columns=columns).rename_columns(["paper", *columns[1:]])
+        tables.append(table.append_column("split", pa.array([split] * len(table), pa.string())))
+    return pa.concat_tables(tables)
+
+
+def _counted(before: list[str], after: list[str]) -> dict[str, int]:
+    changes = Counter(f"{old} to {new}" for old, new in zip(before, after, strict=True))
+    return dict(changes.most_common())

@@ -19,7 +19,6 @@ from ..openalex.snapshot import read_works
 from ..openalex.works_table import WorksTable
 from ..own_corpus import read_corpus
 from ..sciscinet.build import build_sciscinet
-from ..sciscinet.tables import Tables
 from ..synthetic.bayes import ceiling_of_folder
 from ..synthetic.corpus import SyntheticCorpus, write_synthetic_works
 from .build_command import Scheme, build_command
@@ -125,18 +124,8 @@ def sciscinet(
     """Published disruption and atypicality of SciSciNet, from tables of any size. The split is by publication year."""
     if options.memory is not None:
         raise BadInput("--memory is for labels that are computed; the scores of SciSciNet are published: leave it out")
-    tables = Tables.of(file, texts, fields, field_names)
-    with dataset_folder(out, tables.files):
-        return build_sciscinet(
-            file,
-            out,
-            options,
-            texts=texts,
-            fields=fields,
-            field_names=field_names,
-            level=field_level,
-            progress=not quiet,
-        )
+    tables = {"texts": texts, "fields": fields, "field_names": field_names}
+    return build_sciscinet(file, out, options, **tables, level=field_level, progress=not quiet)
 
 
 @app.command()

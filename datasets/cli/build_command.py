@@ -16,6 +16,7 @@ from rich.table import Table
 
 from ..build import BuildOptions
 from ..byte_size import byte_size
+from ..card import label_shares
 from ..errors import stop_on_bad_input
 from ..hub import push
 from ..labels.eligibility import LabelRules
@@ -121,7 +122,6 @@ def build_command(novelty: bool = True) -> Callable[[Callable[..., dict[str, Any
     returns the card, or None if it was not to build anything. The command has the function's own parameters and those
     of `build_options` and `ending`. It reports wrong input in one line, prints the table, and uploads the dataset.
     """
-    shared = _parameters(build_options)
 
     def decorate(build: Callable[..., dict[str, Any] | None]) -> Callable[..., None]:
         own = {name: p for name, p in _parameters(build).items() if name not in ("out", "options", "quiet")}
@@ -129,19 +129,20 @@ def build_command(novelty: bool = True) -> Callable[[Callable[..., dict[str, Any
         @functools.wraps(build)
         def command(out: Path, push_to_hub: str | None, quiet: bool, **values: Any) -> None:
             given = {name: values.pop(name) for name in own}
-            if values["novelty"] is None:
-                values["novelty"] = novelty
+            values["novelty"] = novelty if values["novelty"] is None else values["novelty"]
 
             def run() -> None:
                 card = build(**given, out=out, options=build_options(**values), quiet=quiet)
-                if card is not None and not quiet:
+                if card is None:
+                    return
+                if not quiet:
                     show(card, out)
-                if card is not None and push_to_hub is not None:
+                if push_to_hub is not None:
                     push(out, push_to_hub)
 
             stop_on_bad_input(run)
 
-        parameters = [*own.values(), *_parameters(ending).values(), *shared.values()]
+        parameters = [*own.values(), *_parameters(ending).values(), *_parameters(build_options).values()]
         parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
         command.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -180,8 +181,7 @@ def show(card: dict[str, Any], out: Path) -> None:
     for name, share in {**{name: card["splits"][name] for name in SPLITS}, **card.get("cutoff_views", {})}.items():
         papers = share["papers"]
         years = f"{share['years'][0]}-{share['years'][1]}" if papers else "-"
-        labels = (f"{count:,} ({count / papers:.0%})" if papers else "0" for count in share["labels"].values())
-        table.add_row(name, years, f"{papers:,}", *labels)
+        table.add_row(name, years, f"{papers:,}", *label_shares(share))
     console.print(table)
     for title, reasons in (("not used", card["works_dropped"]), ("without a label", card["not_labelled"])):
         if reasons:

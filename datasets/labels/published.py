@@ -38,9 +38,7 @@ class PublishedScores:
     def save(self, folder: Path, eligible: np.ndarray, fields: Sequence[str]) -> None:
         """Write ``published.parquet``: the scores and, for the M works that can carry a label, their fields."""
         place = positions_of(self.paper, eligible)
-        first = np.zeros(self.paper.size, bool)
-        first[np.unique(self.paper, return_index=True)[1]] = True
-        kept = first & (place >= 0)
+        kept = is_first(self.paper) & (place >= 0)
         codes = pa.array(list(fields), pa.string()).dictionary_encode()
         field = pa.DictionaryArray.from_arrays(pa.array(codes.indices.to_numpy()[place], mask=~kept), codes.dictionary)
         pq.write_table(pa.table({**vars(self), "field": field}), folder / FILE, compression="zstd")
@@ -52,6 +50,13 @@ class PublishedScores:
         names = [field.name for field in dataclasses.fields(cls)]
         field = table["field"].cast(pa.string()).to_numpy(zero_copy_only=False)
         return cls(**{name: table[name].to_numpy() for name in names}), field
+
+
+def is_first(values: np.ndarray) -> np.ndarray:
+    """Whether no earlier place holds the same value, bool (N,)."""
+    first = np.zeros(values.size, bool)
+    first[np.unique(values, return_index=True)[1]] = True
+    return first
 
 
 def recomputed_scores(

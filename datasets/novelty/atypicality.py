@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from .null_models import expected_counts, null_sums
 from .venue_pairs import VenuePairs, YearSlots, checked_venues, venue_pairs, year_slots
 from .year_plan import YearPlan
 
-NULLS = ("shuffle", "switch")
 DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
 # The rows of a Hadamard matrix split eight groups of null networks into two halves so that any two groups are as often
 # in one half as apart: seven halves, and then their complements.
@@ -28,7 +27,7 @@ HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
 
 
 @dataclass(frozen=True, eq=False)
-class Atypicality:
+class Atypicality(Sequence[np.ndarray]):
     """What `atypicality` returns; a sequence of ``z10, z_median, n_pairs``."""
 
     z10: np.ndarray
@@ -46,26 +45,16 @@ class Atypicality:
     expectation. NaN where a half gives no score."""
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return 3
 
     def __getitem__(self, index: Any) -> Any:
-        return self._columns[index]
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return iter(self._columns)
-
-    @property
-    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.z10, self.z_median, self.n_pairs
+        return (self.z10, self.z_median, self.n_pairs)[index]
 
     @classmethod
     def of_years(
         cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], on_disk: bool = False
     ) -> Atypicality:
-        """Combine the results of `atypicality_of_year`: ``(papers, z, n)`` for every year, in any order.
-
-        `on_disk` is that of `undefined`.
-        """
+        """Combine what `atypicality_of_year` returned: ``(papers, z, n)`` for every year, in any order."""
         whole = cls.undefined(n_papers, on_disk)
         for papers, z, n in years:
             whole.put(papers, z, n)
@@ -168,8 +157,8 @@ def checked_request(
     """Checked venues, number of samples, and ``(year, papers)`` with the longest work first."""
     require_papers(graph)
     array = checked_venues(graph, venues)
-    if null not in NULLS:
-        raise ValueError(f"null must be one of {', '.join(NULLS)}, got {null!r}")
+    if null not in DEFAULT_SAMPLES:
+        raise ValueError(f"null must be one of {', '.join(DEFAULT_SAMPLES)}, got {null!r}")
     samples = DEFAULT_SAMPLES[null] if samples is None else samples
     samples = checked_integer(samples, 2, "samples must be an integer of at least 2 (one network has no spread)")
     checked_integer(seed, 0, "seed must be a non-negative integer")
@@ -208,7 +197,7 @@ def atypicality_of_year(
     pairs = venue_pairs(slots)
     members = [np.ones(GROUPS, bool), *HALVES]
     plan = YearPlan.of(slots, pairs, year, memory)
-    scores = plan.scores(len(members), pairs.columns.size)
+    scores = new_array((len(members), pairs.columns.size), np.float64, plan.on_disk)
     for low in range(0, pairs.columns.size, plan.pairs):
         part = pairs.part(low, low + plan.pairs)
         sums = null_sums(slots, part, null, samples, seed, year, GROUPS)
@@ -237,8 +226,8 @@ def pair_percentiles(
     """
     percentiles = np.full((len(scores), len(levels), slots.papers.size), np.nan)
     n = np.zeros((len(scores), 2, slots.papers.size), np.int64)
-    arrays = (slots.indptr, slots.venue, pairs.indptr, pairs.columns)
-    _percentiles_of_papers(*arrays, scores, np.array(levels), percentiles, n)
+    arrays = (slots.indptr, slots.venue, pairs.indptr, pairs.columns, scores)
+    _percentiles_of_papers(*arrays, np.array(levels), percentiles, n)
     return percentiles, n
 
 

@@ -37,13 +37,13 @@ def commonness(graph: CitationGraph, venues: npt.ArrayLike, *, threads: int | No
     section 3.2: commonness_ijt = (N_ijt * N_t) / (N_it * N_jt); novelty is -ln of its 10th percentile.
     """
     require_papers(graph)
-    array = checked_venues(graph, venues)
+    numbers = checked_venues(graph, venues)
     result = np.full(graph.n_papers, np.nan)
 
     def one_year(_: int, papers: np.ndarray) -> None:
-        slots = year_slots(graph, array, papers)
+        slots = year_slots(graph, numbers, papers)
         pairs = venue_pairs(slots)
-        percentiles = pair_percentiles(slots, pairs, _pair_commonness(pairs)[np.newaxis], [0.1])[0]
+        percentiles, _ = pair_percentiles(slots, pairs, _pair_commonness(pairs)[np.newaxis], [0.1])
         result[papers] = -np.log(percentiles[0, 0])
 
     run_chunks(one_year, papers_by_year(graph), threads)
@@ -51,8 +51,8 @@ def commonness(graph: CitationGraph, venues: npt.ArrayLike, *, threads: int | No
 
 
 def _pair_commonness(pairs: VenuePairs) -> np.ndarray:
-    rows, with_venue = pairs.rows, np.zeros(pairs.indptr.size - 1)
-    np.add.at(with_venue, rows, pairs.counts)
+    rows, n_venues = pairs.rows, pairs.indptr.size - 1
     between = rows != pairs.columns
-    np.add.at(with_venue, pairs.columns[between], pairs.counts[between])
+    with_venue = np.bincount(rows, pairs.counts, n_venues)
+    with_venue += np.bincount(pairs.columns[between], pairs.counts[between], n_venues)
     return pairs.counts * float(pairs.counts.sum()) / (with_venue[rows] * with_venue[pairs.columns])

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-
-from ..disk_arrays import new_array
 from ..errors import BadInput
 from .venue_pairs import VenuePairs, YearSlots
 
@@ -24,8 +21,7 @@ SCORES = 15
 FIXED = 1 << 16
 
 
-@dataclass(frozen=True)
-class YearPlan:
+class YearPlan(NamedTuple):
     """How many pairs are counted in the null networks at a time, and how many of the 15 scores are in memory."""
 
     pairs: int
@@ -48,10 +44,6 @@ class YearPlan:
                 "SCISCI_GYM_THREADS=1"
             )
         return cls((memory - fixed) // COUNTED_PAIR, min(SCORES, (memory - fixed) // score), n_pairs > 0)
-
-    def scores(self, rows: int, n_pairs: int) -> np.ndarray:
-        """An array for the scores, float64 (rows, n_pairs)."""
-        return new_array((rows, n_pairs), np.float64, self.on_disk)
 
 
 def least_bytes(slots: YearSlots, pairs: VenuePairs) -> int:

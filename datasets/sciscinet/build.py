@@ -23,15 +23,27 @@ from ..build import BuildOptions, choose_papers, cuts_fact, none_for_nan, write_
 from ..dataset_folder import dataset_folder
 from ..errors import BadInput
 from ..labels.eligibility import NOT_ARTICLES, LabelRules, first_failures, number_checks
-from ..labels.published import PublishedScores
+from ..labels.published import PublishedScores, is_first
 from ..labels.schemes import disruption_labels
 from ..openalex.decode import known_abstracts
 from ..openalex.notices import MARKED_TITLE, NOTICE_TITLE
 from ..openalex.record import abstract_from_inverted_index, normalised_doi, text
 from ..openalex.string_columns import few_values, plain_texts
 from ..paper import FIRST_YEAR, LAST_YEAR, Paper
-from .join import Texts, fields_of, numbered, values_at
-from .tables import NO_DAY, TEXTS, Rows, Tables, counts, days, flags, numbers, paper_numbers
+from .tables import (
+    NO_DAY,
+    TEXTS,
+    Rows,
+    Tables,
+    Texts,
+    counts,
+    days,
+    fields_of,
+    flags,
+    numbers,
+    paper_numbers,
+    values_at,
+)
 
 BUCKET_ROWS = 20_000
 MAX_BUCKETS = 200
@@ -82,7 +94,13 @@ def build_sciscinet(
         A table or column that is missing, of a type that cannot be read, or damaged; no paper that can carry a label.
     """
     tables = Tables.of(file, texts, fields, field_names)
-    options = replace(options, split="publication")
+    with dataset_folder(out, tables.files), scratch_folder(out / "sorting") as folder:
+        return _build(tables, level, out, replace(options, split="publication"), progress, folder)
+
+
+def _build(
+    tables: Tables, level: int, out: Path, options: BuildOptions, progress: bool, folder: Path
+) -> dict[str, Any]:
     rules = options.rules
     source = Rows(tables.papers, REQUIRED if tables.texts else (*REQUIRED, "title"), "" if tables.texts else OF_TITLES)
     columns = _narrow_columns(source, rules.window, progress)
@@ -97,54 +115,45 @@ def build_sciscinet(
     labels = disruption_labels(cd, rules, fields=field, years=year)
     dates = _dates(columns["day"][rows], year)
 
-    dois = values_at(numbered(source.batches(["doi"])), rows, "doi", normalised_doi)
-    titles = values_at(written.batches(["title"]), rows, "title", text)
+    dois, titles = values_at(Texts(source), "doi", rows, normalised_doi), values_at(written, "title", rows, text)
 
     def described(positions: np.ndarray) -> tuple[list[str], list[str]]:
-        return _at(dois, positions), _at(titles, positions)
+        return dois[positions].tolist(), titles[positions].tolist()
 
-    with dataset_folder(out), scratch_folder(out / "sorting") as folder:
-        eligible = paper, year, dates, labels
-        chosen, split_years = choose_papers(*eligible, described, reasons, options, closed_by, folder)
-        order = np.concatenate(list(chosen.values()))
-        works, scored = scores.paper.size, int((~np.isnan(scores.z10)).sum())
-        novelty = (
-            "Novelty: the published atypicality of the venues cited together, as shares of the papers of the same "
-            f"year; {scored:,} records have one."
-        )
-        facts = {
-            "works_read": works,
-            "works_in_graph": int(usable.sum()),
-            "works_dropped": dict(sorted((+dropped).items())),
-            "not_labelled": dict(sorted((+reasons).items())),
-            "labels": {**asdict(rules), "last_complete_year": closed_by, "published": True},
-            **cuts_fact(cd, pa.array(field).dictionary_encode(), year, rules),
-            **({"novelty": {"sentence": novelty, "scored": scored}} if options.novelty else {}),
-            "split": {"kind": "publication", **asdict(split_years)},
-            "source": {
-                "kind": "sciscinet",
-                "sentence": f"Source: {tables.papers.name} of SciSciNet, {works:,} records.",
-            },
-        }
-        known = {name: columns[name][rows[order]] for name in ("references", "cited", "authors")}
-        known |= {"field": _at(field, order), "date": dates[order], "label": labels[order]}
-        known["doi"] = _at(dois, order)
-        texts_in_order = _sorted_texts(written, rows[order], works, folder, progress)
-        papers = _papers(texts_in_order, scores, rows[order], known, options)
-        # One run through the texts serves all splits: they follow one another in `order`, and are written in turn.
-        splits: dict[str, Iterator[Paper]] = {name: islice(papers, part.size) for name, part in chosen.items()}
-        return write_dataset(out, splits, facts, options, lambda folder: scores.save(folder, paper, field))
+    chosen, split_years = choose_papers(paper, year, dates, labels, described, reasons, options, closed_by, folder)
+    order = np.concatenate(list(chosen.values()))
+    works, scored = scores.paper.size, int((~np.isnan(scores.z10)).sum())
+    novelty = (
+        "Novelty: the published atypicality of the venues cited together, as shares of the papers of the same "
+        f"year; {scored:,} records have one."
+    )
+    facts = {
+        "works_read": works,
+        "works_in_graph": int(usable.sum()),
+        "works_dropped": dict(sorted((+dropped).items())),
+        "not_labelled": dict(sorted((+reasons).items())),
+        "labels": {**asdict(rules), "last_complete_year": closed_by, "published": True},
+        **cuts_fact(cd, pa.array(field).dictionary_encode(), year, rules),
+        **({"novelty": {"sentence": novelty, "scored": scored}} if options.novelty else {}),
+        "split": {"kind": "publication", **asdict(split_years)},
+        "source": {"kind": "sciscinet", "sentence": f"Source: {tables.papers.name} of SciSciNet, {works:,} records."},
+    }
+    known = {name: columns[name][rows[order]] for name in ("references", "cited", "authors")}
+    known |= {"date": dates[order], "label": labels[order], "doi": dois[order], "field": np.array(field, object)[order]}
+    texts = _sorted_texts(written, rows[order], works, folder, progress)
+    papers = _papers(texts, scores, rows[order], known, options)
+    # One run through the texts serves all splits: they follow one another in `order`, and are written in turn.
+    splits: dict[str, Iterator[Paper]] = {name: islice(papers, part.size) for name, part in chosen.items()}
+    return write_dataset(out, splits, facts, options, lambda folder: scores.save(folder, paper, field))
 
 
 def _usable(scores: PublishedScores) -> tuple[np.ndarray, Counter[str]]:
     """Which records are papers, bool (N,), and how many are not, by reason. The first record of a paper counts."""
-    repeated = np.ones(scores.paper.size, bool)
-    repeated[np.unique(scores.paper, return_index=True)[1]] = False
     checks = [
         ("no_id", scores.paper < 0),
         ("no_year", scores.year < 0),
         ("bad_year", (scores.year < FIRST_YEAR) | (scores.year > LAST_YEAR)),
-        ("repeated_id", repeated),
+        ("repeated_id", ~is_first(scores.paper)),
     ]
     return first_failures(checks, scores.paper.size)
 
@@ -271,10 +280,6 @@ def _papers(
                     cd_window=None,
                     cd_threshold=options.rules.threshold,
                 )
-
-
-def _at(values: list[str], positions: np.ndarray) -> list[str]:
-    return [values[position] for position in positions.tolist()]
 
 
 def _is_in(texts: pa.Array, values: list[str]) -> np.ndarray:

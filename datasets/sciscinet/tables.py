@@ -1,10 +1,12 @@
-"""Parquet tables of SciSciNet: which files there are, and their columns, each with a type that is read or refused."""
+"""Parquet tables of SciSciNet: which files there are, their columns, each with a type that is read or refused, and what
+belongs to the papers in other tables, joined by `paperid`: titles and abstracts, and fields."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +14,14 @@ import pyarrow.parquet as pq
 from pyarrow.compute import SliceOptions, StrptimeOptions, call_function
 
 from ..errors import BadInput
+from ..labels.published import is_first
+from ..openalex.record import text
 from ..openalex.string_columns import id_numbers
+from ..positions import positions_of
 from ..progress import reading_bar
 
+Batches = Iterator[tuple[np.ndarray, pa.RecordBatch]]
+"""Batches of some columns, each with the rows of the papers, int64 (M,), that its rows belong to."""
 BATCH_ROWS = 1 << 14
 NO_DAY = np.iinfo(np.int32).min
 PAPERS, TEXTS, FIELDS, FIELD_NAMES = (
@@ -186,3 +193,106 @@ def days(column: pa.Array) -> np.ndarray:
         column = call_function("strptime", [day], StrptimeOptions("%Y-%m-%d", "s", error_is_null=True))
     column = column.cast(pa.date32()) if not pa.types.is_date32(column.type) else column
     return call_function("coalesce", [column.cast(pa.int32()), pa.scalar(NO_DAY, pa.int32())]).to_numpy()
+
+
+class Texts:
+    """Columns of the papers' own table or, with the numbers of the `papers`, of a table in any order.
+
+    There, only rows of papers count, and of several rows of one paper the first.
+    """
+
+    def __init__(self, source: Rows, papers: np.ndarray | None = None):
+        self.source, self._papers = source, papers
+        self._order = None if papers is None else np.argsort(papers, kind="stable")
+
+    def batches(self, columns: Sequence[str], title: str = "", progress: bool = False) -> Batches:
+        """`columns` of the rows that belong to a paper."""
+        if self._papers is None:
+            first = 0
+            for batch in self.source.batches(columns, title, progress):
+                yield np.arange(first, first + len(batch)), batch
+                first += len(batch)
+            return
+        seen = np.zeros(self._papers.size, bool)
+        for batch in self.source.batches(["paperid", *columns], title, progress):
+            rows = positions_of(paper_numbers(batch["paperid"]), self._papers, self._order)
+            new = np.flatnonzero(is_first(rows) & (rows >= 0) & ~seen[rows])
+            seen[rows[new]] = True
+            yield rows[new], batch.take(pa.array(new)).select(list(columns))
+
+
+def values_at(texts: Texts, column: str, wanted: np.ndarray, function: Callable[[Any], str]) -> np.ndarray:
+    """`function` of a column at the ascending rows `wanted` of the papers, objects (M,); "" where there is no value."""
+    values = np.full(wanted.size, "", object)
+    for rows, batch in texts.batches([column]):
+        places = np.searchsorted(wanted, rows)
+        there = np.flatnonzero(np.append(wanted, -1)[places] == rows)
+        values[places[there]] = [function(value) for value in batch[column].take(pa.array(there)).to_pylist()]
+    return values
+
+
+def fields_of(papers: np.ndarray, links: Path | None, names: Path | None, level: int) -> list[str]:
+    """Field of each paper at a level: the one with the highest score, of equals the first by name; "" for none.
+
+    `links` has a row for each paper and field: ``paperid`` and either ``display_name`` and ``level`` of the field or,
+    with these in the table `names`, ``fieldid``; where it has no ``score_openalex``, all scores are equal. Raises
+    `BadInput` if a table lacks a column, or no field has the level.
+    """
+    if links is None:
+        return [""] * papers.size
+    key, kinds = "display_name", None
+    if "display_name" not in Rows(links, ("paperid",)).names:
+        if names is None:
+            raise BadInput(
+                f"{links} has no column display_name; SciSciNet-v2 names the fields in {FIELD_NAMES}: give that with "
+                "--field-names"
+            )
+        key, kinds = "fieldid", _names_of_level(names, level)
+    source = Rows(links, ("paperid", key, *(("level",) if kinds is None else ())))
+    order = np.argsort(papers, kind="stable")
+    best, best_score = np.full(papers.size, -1, np.int64), np.full(papers.size, -np.inf)
+    found: list[str] = []
+    for batch in source.batches(("paperid", key, "level", "score_openalex")):
+        if kinds is None:
+            batch = batch.filter(pa.array(numbers(batch["level"], -1) == level))
+        values = batch[key].dictionary_encode()
+        given = [
+            (text(value) if kinds is None else kinds.get(_key(value), "")) for value in values.dictionary.to_pylist()
+        ]
+        found += sorted(set(given) - {"", *found})
+        codes = np.array([found.index(name) if name else -1 for name in given] + [-1])
+        field = codes[call_function("coalesce", [values.indices, pa.scalar(-1, values.indices.type)]).to_numpy()]
+        place = positions_of(paper_numbers(batch["paperid"]), papers, order)
+        linked = (place >= 0) & (field >= 0)
+        rank = np.argsort(np.argsort(np.array(found))) if found else np.empty(0, np.int64)
+        _keep_best(place[linked], field[linked], numbers(batch["score_openalex"], 0.0)[linked], rank, best, best_score)
+    if not found:
+        raise BadInput(f"{links} has no field of level {level}; choose another --field-level")
+    return [found[field] if field >= 0 else "" for field in best.tolist()]
+
+
+def _keep_best(
+    papers: np.ndarray, field: np.ndarray, score: np.ndarray, rank: np.ndarray, best: np.ndarray, best_score: np.ndarray
+) -> None:
+    """Enter the best field of each paper among some links, where it beats the best so far; `rank` is that of names."""
+    order = np.lexsort((rank[field], -score, papers))
+    first = order[np.unique(papers[order], return_index=True)[1]]
+    papers, field, score = papers[first], field[first], score[first]
+    has_earlier_name = rank[field] < np.where(best[papers] < 0, rank.size, rank[best[papers]])
+    better = (score > best_score[papers]) | ((score == best_score[papers]) & has_earlier_name)
+    best[papers[better]], best_score[papers[better]] = field[better], score[better]
+
+
+def _names_of_level(names: Path, level: int) -> dict[str, str]:
+    """Name of every field of a level, by its id."""
+    fields = {}
+    for batch in Rows(names, ("fieldid", "display_name", "level")).batches(("fieldid", "display_name", "level")):
+        batch = batch.filter(pa.array(numbers(batch["level"], -1) == level))
+        given = zip(batch["fieldid"].to_pylist(), batch["display_name"].to_pylist(), strict=True)
+        fields |= {_key(field): text(name) for field, name in given}
+    return fields
+
+
+def _key(field: Any) -> str:
+    """Id of a field without an address before it: ``"https://openalex.org/C41008148"`` -> ``"C41008148"``."""
+    return str(field).rsplit("/", 1)[-1]

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from scisci_gym.datasets.label_changes import label_changes
 from scisci_gym.datasets.openalex.merged_ids import RetiredIds
 from scisci_gym.datasets.openalex.record import WORKS_SCHEMA, work_row
 from scisci_gym.datasets.openalex.work_changes import WorkChanges, work_changes
 from scisci_gym.datasets.openalex.works_table import WorksTable
 from scisci_gym.datasets.paper import Paper
 from scisci_gym.datasets.store import save_dataset
+from scisci_gym.datasets.update import label_changes
 
 
 def works(*records: dict) -> WorksTable:

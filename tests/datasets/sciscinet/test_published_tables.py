@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from sciscinet_file import FIELDS, PAPER_COLUMNS, write_published
 
-from scisci_gym.datasets.sciscinet.join import fields_of
+from scisci_gym.datasets.sciscinet.tables import fields_of
 from scisci_gym.datasets.store import load_card, load_papers
 
 SPLITS = ("train", "validation", "test")
