@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,6 @@ MEASURES = ("cd_index", "n_i", "n_j", "n_k", "novelty_score", "conventionality_s
 SHOWN = 5
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How a snapshot is read; see `shards.convert`."""
-
-    workers: int | None = None
-    skip_bad: bool = False
-    ray_address: str | None = None
-    progress: bool = True
-
-
 def updatable_card(out: Path) -> dict[str, Any]:
     """The card of a dataset that can be updated; an update that was cut off in its last step is finished first.
 
@@ -62,13 +52,20 @@ def updatable_card(out: Path) -> dict[str, Any]:
 
 
 def update_dataset(
-    out: Path, snapshot: Path, options: BuildOptions, reading: Reading, *, any_titles: bool = False
+    out: Path,
+    snapshot: Path,
+    options: BuildOptions,
+    *,
+    any_titles: bool = False,
+    skip_bad: bool = False,
+    **reading: Any,
 ) -> dict[str, Any]:
     """Replace a dataset by what ``build snapshot`` makes of another snapshot; the card, with the changes in ``update``.
 
     `options` are those that the dataset in `out` was built with; it stays as it is until the next one is complete.
-    Raises `BadInput` if `scrambled_titles` finds that titles do not belong to their ids, unless `any_titles`, and what
-    `build_dataset`, `snapshot_works` and `dataset_folder` raise.
+    `skip_bad` and `reading` are options of `shards.convert`. Raises `BadInput` if `scrambled_titles` finds that titles
+    do not belong to their ids, unless `any_titles`, and what `build_dataset`, `snapshot_works` and `dataset_folder`
+    raise.
     """
     with dataset_folder(out, [snapshot]):
         card = updatable_card(out)
@@ -78,10 +75,9 @@ def update_dataset(
             raise BadInput(f"{out / 'works'} does not hold the works of the dataset; build it again instead")
         new = out / NEXT
         with dataset_folder(new, [snapshot]):
-            taken = take_over(
-                parts_of(snapshot, skip_bad=reading.skip_bad), out / "works", new / "works", skip_bad=reading.skip_bad
-            )
-            works, dropped, source = snapshot_works(snapshot, new / "works", **asdict(reading))
+            parts = parts_of(snapshot, skip_bad=skip_bad)
+            taken = take_over(parts, out / "works", new / "works", skip_bad=skip_bad)
+            works, dropped, source = snapshot_works(snapshot, new / "works", skip_bad=skip_bad, **reading)
             compared, wrong = scrambled_titles(before, works, part_names(new / "works"))
             if wrong and not any_titles:
                 more = f"; and {len(wrong) - SHOWN:,} more parts" if len(wrong) > SHOWN else ""

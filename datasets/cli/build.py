@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,18 +12,18 @@ from rich.console import Console
 
 from ..build import BuildOptions, build_dataset
 from ..dataset_folder import dataset_folder, start_over
-from ..errors import BadInput, stop_on_bad_input
+from ..errors import BadInput
 from ..openalex.shards import snapshot_works
 from ..openalex.snapshot import read_works
 from ..openalex.works_table import WorksTable
 from ..own_corpus import read_corpus
 from ..sciscinet.build import build_sciscinet
-from ..synthetic.bayes import ceiling_of_folder
+from ..splits import SPLITS
+from ..store import load_papers
+from ..synthetic.bayes import ceiling
 from ..synthetic.corpus import SyntheticCorpus, write_synthetic_works
-from .build_command import Scheme, build_command
+from .build_command import build_command
 from .openalex import openalex
-
-__all__ = ["Scheme", "app", "build_synthetic", "stop_on_bad_input"]
 
 app = typer.Typer(help="Build a labelled dataset, split by time, from works.", no_args_is_help=True)
 
@@ -153,7 +152,11 @@ def build_synthetic(corpus: SyntheticCorpus, out: Path, options: BuildOptions, p
     """Write a synthetic corpus as a snapshot below `out`, build the dataset from it, and return its card."""
     # The newest year is complete, because the corpus consists of whole years.
     rules = dataclasses.replace(options.rules, last_complete_year=corpus.first_year + corpus.years - 1)
-    facts = functools.partial(ceiling_of_folder, fidelity=corpus.fidelity, tells=corpus.tells)
+
+    def facts(folder: Path) -> dict[str, Any]:
+        papers = {name: load_papers(folder, name) for name in SPLITS}
+        return {"ceiling": ceiling(papers, corpus.fidelity, corpus.tells)}
+
     options = dataclasses.replace(options, rules=rules, extra=facts)
     with dataset_folder(out):
         start_over(out)

@@ -72,7 +72,7 @@ def update(
     Parts that have not changed are not read again. The dataset stays as it is until the next one is complete. An update
     that was cut off goes on with the same command. Papers with another label are listed in DIR/label_changes.csv.
     """
-    from ..update import Reading, updatable_card, update_dataset
+    from ..update import updatable_card, update_dataset
     from .build import app as builds
     from .build_command import recorded_options, show
 
@@ -88,8 +88,16 @@ def update(
         is_skipping = skip_bad or values["skip_bad"]
         if is_skipping and not values["skip_bad"]:
             words.append("--skip-bad")
-        reading = Reading(workers, is_skipping, ray, not quiet)
-        return update_dataset(folder, source, replace(options, command=tuple(words)), reading, any_titles=any_titles)
+        return update_dataset(
+            folder,
+            source,
+            replace(options, command=tuple(words)),
+            any_titles=any_titles,
+            workers=workers,
+            skip_bad=is_skipping,
+            ray_address=ray,
+            progress=not quiet,
+        )
 
     card = stop_on_bad_input(run)
     if not quiet:

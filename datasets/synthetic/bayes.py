@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from sklearn.metrics import accuracy_score, f1_score
 
 from ..paper import Paper
 from ..splits import SPLITS
-from ..store import load_papers
 from .corpus import SUBJECTS, style_from_text
 
 Styles = tuple[str, ...]
@@ -53,8 +51,3 @@ def _scores(papers: Mapping[str, Sequence[Paper]], subject: str) -> dict[str, di
             "macro_f1": round(float(f1_score(truth, read, labels=SUBJECTS[subject], average="macro")), 6),
         }
     return scores
-
-
-def ceiling_of_folder(folder: Path, fidelity: float, tells: Sequence[str] = ("disruption",)) -> dict[str, Any]:
-    """What the card of a synthetic dataset whose papers are in `folder` says of their ceiling."""
-    return {"ceiling": ceiling({name: load_papers(folder, name) for name in SPLITS}, fidelity, tells)}

@@ -21,7 +21,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,10 @@ from typing import Any
 import numpy as np
 
 from ..graph.citation_graph import CitationGraph
+from ..labels.citation_impact import hit_labels
 from ..labels.eligibility import LabelRules
 from ..labels.graph_labels import graph_labels, novelty_of_dataset
-from ..paper import DISRUPTION_LABELS, HIT_LABELS, NOVELTY_LABELS, is_hit
+from ..paper import DISRUPTION_LABELS, HIT_LABELS, NOVELTY_LABELS
 from .wording import FIELDS, FILLER, TOPICS, cue_words
 
 SUBJECTS = {"disruption": DISRUPTION_LABELS, "novelty": NOVELTY_LABELS, "hit": HIT_LABELS}
@@ -52,7 +53,7 @@ NICHE_SIZE, FIRST_FOCAL_YEAR = 6, 6
 
 @dataclass(frozen=True)
 class SyntheticCorpus:
-    """Parameters of the corpus.
+    """What a corpus is made from.
 
     Parameters
     ----------
@@ -78,8 +79,7 @@ class SyntheticCorpus:
     tells: tuple[str, ...] = ("disruption",)
 
     def __post_init__(self) -> None:
-        limits = {"papers": 1000, "seed": 0, "years": 14, "words": 10}
-        for name, low in limits.items():
+        for name, low in {"papers": 1000, "seed": 0, "years": 14, "words": 10}.items():
             if getattr(self, name) < low:
                 raise ValueError(f"{name} of a synthetic corpus must be at least {low}, got {getattr(self, name)!r}")
         if not 1 / 3 < self.fidelity <= 1:
@@ -111,39 +111,25 @@ def synthetic_works(corpus: SyntheticCorpus, rules: LabelRules) -> list[dict[str
     rng = np.random.default_rng([corpus.seed, 0])
     years, references = _grow_citations(corpus, rng)
     citing = np.repeat(np.arange(len(years)), [len(cited) for cited in references])
-    graph = CitationGraph.from_edges(citing, np.array([c for cited in references for c in cited]), years)
+    cited = np.array([paper for row in references for paper in row])
+    graph = CitationGraph.from_edges(citing, cited, years)
     field_of = rng.integers(len(FIELDS), size=len(years))
     graph_scores = graph_labels(graph, rules, field_of)
     labels: dict[str, Sequence[str]] = {"disruption": graph_scores.disruption.tolist()}
-    venues = None
+    venues: Sequence[int | None] = [None] * len(years)
     if "novelty" in corpus.tells:
-        venues = np.random.default_rng([corpus.seed, 2]).integers(VENUES, size=len(years))
-        novelty = novelty_of_dataset(graph, field_of * VENUES + venues, corpus.seed)
+        venue_of = np.random.default_rng([corpus.seed, 2]).integers(VENUES, size=len(years))
+        novelty = novelty_of_dataset(graph, field_of * VENUES + venue_of, corpus.seed)
         assert novelty is not None
-        labels["novelty"] = novelty[0].labels.tolist()
+        labels["novelty"], venues = novelty.scores.labels.tolist(), venue_of.tolist()
     if "hit" in corpus.tells:
         assert graph_scores.percentiles is not None
-        has_percentile = ~np.isnan(graph_scores.percentiles)
-        labels["hit"] = np.where(has_percentile, np.where(is_hit(graph_scores.percentiles), *HIT_LABELS), "").tolist()
-    cited_by = np.bincount(_cited_papers(references), minlength=len(years))
+        labels["hit"] = hit_labels(graph_scores.percentiles).tolist()
+    labels_of = zip(*(labels[subject] for subject in corpus.tells), strict=True)
+    cited_by = np.bincount(cited, minlength=len(years))
     writer = _Writer(corpus, np.random.default_rng([corpus.seed, 1]))
-    return [
-        writer.work(
-            paper,
-            int(years[paper]),
-            int(field_of[paper]),
-            {subject: labels[subject][paper] for subject in corpus.tells},
-            references[paper],
-            int(cited_by[paper]),
-            None if venues is None else int(venues[paper]),
-        )
-        for paper in range(len(years))
-    ]
-
-
-def _cited_papers(references: Sequence[Sequence[int]]) -> np.ndarray:
-    """Every cited position, once for each citation."""
-    return np.fromiter((cited for row in references for cited in row), dtype=np.int64)
+    columns = years.tolist(), field_of.tolist(), labels_of, references, cited_by.tolist(), venues
+    return [writer.work(paper, *row) for paper, row in enumerate(zip(*columns, strict=True))]
 
 
 def _grow_citations(corpus: SyntheticCorpus, rng: np.random.Generator) -> tuple[np.ndarray, list[list[int]]]:
@@ -201,17 +187,15 @@ class _Writer:
         paper: int,
         year: int,
         field: int,
-        labels: Mapping[str, str],
+        labels: Sequence[str],
         references: list[int],
         cited_by: int,
         venue: int | None,
     ) -> dict[str, Any]:
-        styles = [self._style(SUBJECTS[subject], label) for subject, label in labels.items()]
+        styles = [self._style(SUBJECTS[tell], label) for tell, label in zip(self.corpus.tells, labels, strict=True)]
         title = " ".join(self.rng.choice(TOPICS[field], size=5, replace=False).tolist()).capitalize()
-        day = int(self.rng.integers(365))
-        date = np.datetime64(f"{year}-01-01") + day
-        if venue is None:
-            venue = int(self.rng.integers(VENUES))
+        date = np.datetime64(f"{year}-01-01") + int(self.rng.integers(365))
+        venue = int(self.rng.integers(VENUES)) if venue is None else venue
         index: dict[str, list[int]] = {}
         for position, word in enumerate(self._abstract(styles, field)):
             index.setdefault(word, []).append(position)
@@ -248,8 +232,8 @@ class _Writer:
         return (style + 1 + int(self.rng.integers(count - 1))) % count
 
     def _abstract(self, styles: Sequence[int], field: int) -> list[str]:
-        share = self.cue_share
-        kinds = self.rng.choice(3, size=self.corpus.words, p=[share, TOPIC_SHARE, 1 - share - TOPIC_SHARE])
+        shares = [self.cue_share, TOPIC_SHARE, 1 - self.cue_share - TOPIC_SHARE]
+        kinds = self.rng.choice(3, size=self.corpus.words, p=shares)
         words = []
         for kind in kinds.tolist():
             if kind == 0:

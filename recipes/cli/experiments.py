@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ...datasets.cli.build import Scheme
+from ...datasets.cli.labels import Scheme
 from ...datasets.dataset_folder import set_aside
 from ...datasets.errors import stop_on_bad_input
 from ..kit.engines import Engine
