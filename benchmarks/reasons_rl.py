@@ -22,7 +22,7 @@ import numpy as np
 
 from scisci_gym.datasets.paper import Paper
 from scisci_gym.datasets.store import load_papers
-from scisci_gym.datasets.synthetic.wording import cue_words
+from scisci_gym.datasets.synthetic.corpus import cue_words
 from scisci_gym.envs.disruption import DisruptionEnv
 from scisci_gym.envs.kit.reasons import Reasons
 from scisci_gym.envs.opponents.reader import ReaderReasons

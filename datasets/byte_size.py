@@ -1,7 +1,5 @@
 """A size of memory, as a person writes it."""
 
-from __future__ import annotations
-
 import re
 
 from .errors import BadInput

@@ -1,7 +1,5 @@
 """The dataset card: what is in a dataset, what is not, and how to make it again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

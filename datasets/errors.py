@@ -1,7 +1,5 @@
 """What is wrong with a user's input, and how commands report it."""
 
-from __future__ import annotations
-
 import errno
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Uploading a built dataset to the Hugging Face hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from huggingface_hub import HfApi

@@ -6,8 +6,6 @@ writes to, so plain threads run them side by side and the result does not depend
 a second calling thread.)
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait

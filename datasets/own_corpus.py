@@ -1,7 +1,5 @@
 """A corpus of one's own: a table of papers and a table of citations, with any ids, as a works table."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,11 +54,8 @@ def read_corpus(papers: str | Path, citations: str | Path, *, skip_bad: bool = F
     skip_bad : bool
         Leave out and count rows that are refused otherwise.
 
-    Raises
-    ------
-    BadInput, ValueError
-        As in `graph_of_files`; a year outside 1800-2100; a column missing; a number or truth value that is none. The
-        message names the row where one is to blame.
+    Raises `BadInput` and `ValueError` as `graph_of_files` does, and for a year outside 1800-2100, a column that is
+    missing, and a number or truth value that is none. The message names the row where one is to blame.
 
     Examples
     --------
@@ -86,7 +81,7 @@ def read_corpus(papers: str | Path, citations: str | Path, *, skip_bad: bool = F
 
     by_name = {name: texts(name) for name in ("title", "abstract", "venue", "field", "type", "language")}
     venues = pa.array([venue or None for venue in by_name["venue"]], pa.string()).dictionary_encode()
-    excluded = _truths(read, "excluded", papers)
+    excluded = frozenset(np.flatnonzero(_truths(read, "excluded", papers)).tolist())
     columns = {
         **by_name,
         "work_id": np.arange(n),
@@ -103,9 +98,8 @@ def read_corpus(papers: str | Path, citations: str | Path, *, skip_bad: bool = F
     }
     arrays = [pa.array(columns[field.name]).cast(field.type) for field in WORKS_SCHEMA]
     works = WorksTable.of_table(pa.Table.from_arrays(arrays, schema=WORKS_SCHEMA), read.ids.astype(str))
-    gaps = [_gap(read, name, by_name[name]) for name in REPORTED if name in table.column_names]
-    marked = frozenset(np.flatnonzero(excluded).tolist())
-    return OwnCorpus(works, read.skipped_papers, read.skipped_citations, marked, [gap for gap in gaps if gap])
+    gaps = [gap for name in REPORTED if name in table.column_names and (gap := _gap(read, name, by_name[name]))]
+    return OwnCorpus(works, read.skipped_papers, read.skipped_citations, excluded, gaps)
 
 
 def _references(read: EdgesOfFiles) -> pa.ListArray:

@@ -4,15 +4,13 @@ Every field is declared once, with its type, its `Column` and its meaning. The c
 of values, the table in a dataset's card, the sample papers and the leakage check of the environments follow from that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from textwrap import fill, indent
 from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type_hints
 
 DisruptionLabel = Literal["disruptive", "consolidating", "neutral"]
 NoveltyLabel = Literal["novel", "conventional", "balanced"]
@@ -240,7 +238,7 @@ class Paper:
         return row
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Paper:
+    def from_row(cls, row: dict[str, Any]) -> Self:
         """Inverse of `to_row`. Columns that are not fields of `Paper` are ignored."""
         return cls(**{name: value for name, value in row.items() if name in COLUMNS})
 
@@ -255,7 +253,7 @@ def _typed(hint: Any, column: Column) -> Column:
     kind = get_origin(hint) or hint
     if kind is Literal:
         choices = get_args(hint)
-        allowed, accepts = f"one of {', '.join(choices)}", choices.__contains__
+        allowed, accepts = f"one of {', '.join(choices)}", lambda value: value in choices
     elif kind in (int, float):
         types = (int,) if kind is int else (float, int)
         low = -math.inf if column.low is None else column.low

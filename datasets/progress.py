@@ -1,7 +1,5 @@
 """Progress bars of all commands that read or fetch data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

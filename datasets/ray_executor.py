@@ -1,7 +1,5 @@
 """Ray, which is optional, behind the interface of the standard library's executors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from importlib import import_module

@@ -3,8 +3,6 @@
 Which of two papers appeared first, as far as the source's dates tell, stands here too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 

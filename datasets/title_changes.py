@@ -6,8 +6,6 @@ and at least `LEAST`, have changed altogether: they share less than `ALIKE` of t
 one. Corrections, subtitles, marks such as "RETRACTED:" and other spellings of a title share more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 

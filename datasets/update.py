@@ -6,8 +6,6 @@ dataset are moved into the place of the earlier ones. Until then the earlier dat
 folder is no dataset, as during a build, and an update that is cut off there only moves the rest.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from dataclasses import asdict, replace

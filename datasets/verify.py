@@ -4,8 +4,6 @@ A dataset is compared with what lies beside its papers: the citation graph and i
 For a sample of papers the counts behind the CD index are also computed with plain sets, without the kernels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from datetime import date
@@ -56,21 +54,9 @@ class Check(NamedTuple):
 def verify(folder: Path, *, sample: int = 200, seed: int = 0, previous: Path | None = None) -> list[Check]:
     """Check a dataset folder against its own card and graph.
 
-    Parameters
-    ----------
-    sample : int
-        Papers whose counts are computed again with sets; all, if there are fewer.
-    seed : int
-        Which papers those are.
-    previous : Path, optional
-        An earlier build. Its titles are compared with those of this one; see `scrambled_titles`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder is not a dataset.
-    BadInput
-        If its card is damaged, or works were to be compared with those of `previous` and are not there.
+    The counts of `sample` papers, drawn with the `seed`, are also computed with sets. Titles are compared with those of
+    the earlier build `previous`, if there is one; see `scrambled_titles`. Raises `FileNotFoundError` if the folder is
+    not a dataset, and `BadInput` if its card is damaged, or works that were to be compared are not there.
     """
     card = load_card(folder, CARD)
     titles = [] if previous is None else [_titles(folder, previous, seed)]
@@ -371,7 +357,9 @@ def _parted(rows: list[Row], chosen: np.ndarray) -> tuple[list[Row], list[Row]]:
 
 
 def _none_for_empty(labels: np.ndarray) -> np.ndarray:
-    return np.where(labels == "", None, labels.astype(object))
+    texts = labels.astype(object)
+    texts[labels == ""] = None
+    return texts
 
 
 def _differences(rows: list[Row], columns: dict[str, np.ndarray]) -> list[str]:

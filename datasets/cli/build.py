@@ -1,7 +1,5 @@
 """`scisci-gym build`: one command for each source; all of them write the same kind of dataset folder."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from pathlib import Path

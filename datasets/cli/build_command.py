@@ -1,7 +1,5 @@
 """What all `scisci-gym build` commands share: their options, and what they print at the end."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import sys

@@ -1,7 +1,5 @@
 """`scisci-gym data`: checks and updates of a dataset that has been built."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,11 +15,6 @@ from ..verify import verify as run_checks
 
 app = typer.Typer(help="Check or update a built dataset.", no_args_is_help=True)
 SHOWN = 5
-
-
-@app.callback()
-def _about() -> None:
-    """Check or update a built dataset."""
 
 
 @app.command()

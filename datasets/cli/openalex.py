@@ -1,7 +1,5 @@
 """`scisci-gym build openalex`: print the plan, collect papers from the API, build the dataset."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, date, datetime

@@ -122,13 +122,9 @@ def sleeping_beauty(graph: CitationGraph) -> tuple[np.ndarray, np.ndarray]:
     require_papers(graph)
     coefficient, awakening = np.zeros(graph.n_papers), np.full(graph.n_papers, -1, np.int64)
     span = int(graph.years.max()) - int(graph.years.min()) + 1
-    arrays = (graph.years, graph.cit_indptr, graph.cit_indices)
-
-    def piece(low: int, high: int) -> None:
-        _beauty(low, high, *arrays, np.zeros(span, np.int64), coefficient, awakening)
-
-    run_chunks(piece, _pieces(graph))
-    return coefficient, awakening
+    arrays, out = (graph.years, graph.cit_indptr, graph.cit_indices), (coefficient, awakening)
+    run_chunks(lambda low, high: _beauty(low, high, *arrays, np.zeros(span, np.int64), *out), _pieces(graph))
+    return out
 
 
 def _pieces(graph: CitationGraph) -> list[tuple[int, int]]:

@@ -1,8 +1,6 @@
 """Pictures of a table of labels: each as PNG, with the table that it is drawn from (csv) and a text for those who
 cannot see it."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -63,21 +61,9 @@ def write_pictures(
 ) -> list[str]:
     """Write pictures of a table of labels, their tables, and ``README.md``, a page with all of them, to `folder`.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        What `label_table` returned for `graph`.
-    window, closed_by : int
-        Years of the citation window; the last complete year.
-    papers : sequence of int
-        Positions of the papers whose CD index is followed over windows; by default the most cited eligible one.
-    years : int
-        Longest of these windows.
-
-    Returns
-    -------
-    list of str
-        Why a picture was not drawn, a sentence each.
+    `table` is what `label_table` returned for `graph`, with a citation window of `window` years and the last complete
+    year `closed_by`. `papers` are positions of the papers whose CD index is followed over windows of up to `years`
+    years, by default the most cited eligible one. Returns why a picture was not drawn, a sentence each.
     """
     pictures, missing = [], []
     by_year = cd_by_year_and_field(table, window, closed_by)

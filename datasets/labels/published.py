@@ -1,11 +1,10 @@
 """Published scores kept beside a dataset that has no citation graph, so that its labels can be checked all the same."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +43,7 @@ class PublishedScores:
         pq.write_table(pa.table({**vars(self), "field": field}), folder / FILE, compression="zstd")
 
     @classmethod
-    def load(cls, folder: Path) -> tuple[PublishedScores, np.ndarray]:
+    def load(cls, folder: Path) -> tuple[Self, np.ndarray]:
         """What `save` wrote: the scores, and the field of each paper (None: not eligible), object array (N,)."""
         table = pq.read_table(folder / FILE)
         names = [field.name for field in dataclasses.fields(cls)]

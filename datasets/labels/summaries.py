@@ -1,8 +1,6 @@
 """A table of labels summed up in the tables behind its pictures: CD by year and field, a paper's CD over windows,
 atypicality, and artefacts. Every function takes the table of `label_table` and returns a `pandas.DataFrame`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -85,16 +83,9 @@ def most_cited(table: pa.Table) -> list[int]:
 def cd_over_windows(
     table: pa.Table, graph: CitationGraph, places: Sequence[int], years: int, closed_by: int
 ) -> pd.DataFrame:
-    """CD_1, CD_2, ... of some papers, beside those of the papers of the same year and field.
+    """CD_1, CD_2, ... of the papers at `places` (one or more), beside those of the papers of the same year and field.
 
-    Parameters
-    ----------
-    graph : CitationGraph
-        The graph of the table.
-    places : sequence of int
-        Positions of the papers, one or more.
-    years : int
-        The longest window; for a paper whose windows reach beyond the year `closed_by` they end there.
+    The longest window is `years`; for a paper whose windows reach beyond the year `closed_by` they end there.
 
     Returns
     -------

@@ -1,10 +1,8 @@
 """Atypicality: are the venues that a paper cites together cited together more often, or less, than by chance?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +10,30 @@ from scipy.linalg import hadamard
 
 from ..disk_arrays import new_array
 from ..disruption.cd_index import checked_integer, ratio, require_papers
+from ..errors import BadInput
 from ..graph.citation_graph import CitationGraph
 from ..graph.csr import year_order
 from ..jit import kernel, run_chunks, thread_count
 from .null_models import expected_counts, null_sums
 from .venue_pairs import VenuePairs, YearSlots, checked_venues, venue_pairs, year_slots
-from .year_plan import YearPlan
 
 DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
 # The rows of a Hadamard matrix split eight groups of null networks into two halves so that any two groups are as often
 # in one half as apart: seven halves, and then their complements.
 GROUPS = 8
 HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
+# Bytes that a year takes, checked by a test that traces what numpy allocates.
+SLOT = 72
+PAIR = 12
+"""Its venue and how often it occurs."""
+COUNTED_PAIR = 272
+"""Its counts in the groups of null networks, and what their moments are made with."""
+PAPER = 280
+"""Its slots and its results."""
+SCORE_OF_PAIR, SCORE_OF_PAPER = 8, 32
+"""One of the fifteen scores of a pair, and its percentiles over the pairs of a paper."""
+SCORES = 15
+FIXED = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +63,7 @@ class Atypicality(Sequence[np.ndarray]):
     @classmethod
     def of_years(
         cls, n_papers: int, years: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], on_disk: bool = False
-    ) -> Atypicality:
+    ) -> Self:
         """Combine what `atypicality_of_year` returned: ``(papers, z, n)`` for every year, in any order."""
         whole = cls.undefined(n_papers, on_disk)
         for papers, z, n in years:
@@ -61,7 +71,7 @@ class Atypicality(Sequence[np.ndarray]):
         return whole
 
     @classmethod
-    def undefined(cls, n_papers: int, on_disk: bool = False) -> Atypicality:
+    def undefined(cls, n_papers: int, on_disk: bool = False) -> Self:
         """Of papers without pairs, to be filled by `put`; with `on_disk` the arrays lie in unnamed files."""
         z, n = new_array((2, n_papers), np.float64, on_disk), new_array((2, n_papers), np.int64, on_disk)
         halves = new_array((len(HALVES), 2, n_papers), np.float32, on_disk)
@@ -213,6 +223,42 @@ def atypicality_of_year(
         if first == 0:
             n[:] = of_rows[0]
     return z, n
+
+
+class YearPlan(NamedTuple):
+    """How many pairs are counted in the null networks at a time, and how many of the 15 scores are in memory."""
+
+    pairs: int
+    rows: int
+    on_disk: bool
+    """Whether the scores wait in a file until all pairs have been counted."""
+
+    @classmethod
+    def of(cls, slots: YearSlots, pairs: VenuePairs, year: int, memory: int | None) -> Self:
+        """The plan for `memory` bytes; None: everything at once. Raises `BadInput` if that is too little."""
+        n_pairs, least = pairs.columns.size, least_bytes(slots, pairs)
+        score = _score_bytes(slots, pairs)
+        fixed = least - max(score, COUNTED_PAIR)
+        if memory is None or memory >= fixed + COUNTED_PAIR * n_pairs + SCORES * score:
+            return cls(max(1, n_pairs), SCORES, False)
+        if memory < least:
+            raise BadInput(
+                f"a memory of {memory:,} bytes for each thread is too little for the {slots.venue.size:,} references "
+                f"and {n_pairs:,} venue pairs of {year}: give {least:,} bytes or more for each, or set "
+                "SCISCI_GYM_THREADS=1"
+            )
+        return cls((memory - fixed) // COUNTED_PAIR, min(SCORES, (memory - fixed) // score), n_pairs > 0)
+
+
+def least_bytes(slots: YearSlots, pairs: VenuePairs) -> int:
+    """Bytes that a year needs: with one pair counted in the null networks at a time, or one score of all pairs."""
+    cells = 16 * slots.venues.size * (slots.cells.size + 2)
+    fixed = FIXED + SLOT * slots.venue.size + PAIR * pairs.columns.size + PAPER * slots.papers.size + cells
+    return fixed + max(_score_bytes(slots, pairs), COUNTED_PAIR)
+
+
+def _score_bytes(slots: YearSlots, pairs: VenuePairs) -> int:
+    return SCORE_OF_PAIR * pairs.columns.size + SCORE_OF_PAPER * slots.papers.size
 
 
 def pair_percentiles(

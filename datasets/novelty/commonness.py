@@ -43,7 +43,7 @@ def commonness(graph: CitationGraph, venues: npt.ArrayLike, *, threads: int | No
     def one_year(_: int, papers: np.ndarray) -> None:
         slots = year_slots(graph, numbers, papers)
         pairs = venue_pairs(slots)
-        percentiles, _ = pair_percentiles(slots, pairs, _pair_commonness(pairs)[np.newaxis], [0.1])
+        percentiles = pair_percentiles(slots, pairs, _pair_commonness(pairs)[np.newaxis], [0.1])[0]
         result[papers] = -np.log(percentiles[0, 0])
 
     run_chunks(one_year, papers_by_year(graph), threads)

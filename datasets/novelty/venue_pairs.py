@@ -4,8 +4,6 @@ A *slot* is one reference whose venue is known. Slots lie paper by paper and, wi
 of one cited year form a *cell*, inside which a null model may exchange them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,7 +50,7 @@ class VenuePairs:
         """Venue i of each pair, int64 (Q,); `columns` has venue j."""
         return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
 
-    def part(self, low: int, high: int) -> VenuePairs:
+    def part(self, low: int, high: int) -> "VenuePairs":
         """The pairs from the `low`-th up to the `high`-th, that one excluded; rows outside are empty."""
         return VenuePairs(np.clip(self.indptr, low, high) - low, self.columns[low:high], self.counts[low:high])
 

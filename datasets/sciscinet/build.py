@@ -5,8 +5,6 @@ records become papers and where each of them goes; the last reads the texts of t
 narrow columns, and the titles and DOIs of the papers, are ever in memory whole.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -74,27 +72,20 @@ def build_sciscinet(
         Parquet with one row per paper: ``paperid``, ``year``, ``disruption`` and, where there, ``doi``, ``date``,
         ``doctype``, ``is_retracted``, ``team_size``, ``reference_count``, ``citation_count``, ``C5``, ``C10``,
         ``Atyp_Median_Z``, ``Atyp_10pct_Z``. Or the folder with the tables of SciSciNet-v2, see `tables.Tables`.
-    out : Path
-    options : BuildOptions
     texts : Path, optional
         Parquet with ``paperid``, ``title`` and, where there, ``abstract_inverted_index`` and ``language``, in any order
         of papers. Without it, these are columns of `file`.
-    fields : Path, optional
-        Parquet link table with ``paperid`` and either ``display_name`` and ``level``, or ``fieldid``.
-    field_names : Path, optional
-        Parquet table of the fields: ``fieldid``, ``display_name``, ``level``.
+    fields, field_names : Path, optional
+        Parquet link table with ``paperid`` and either ``display_name`` and ``level``, or ``fieldid``; parquet table of
+        the fields with ``fieldid``, ``display_name`` and ``level``.
     level : int
         Level of the fields to take; of several, the one with the highest ``score_openalex``, then the first by name.
-    progress : bool
-        Whether to draw progress bars.
 
-    Raises
-    ------
-    BadInput
-        A table or column that is missing, of a type that cannot be read, or damaged; no paper that can carry a label.
+    Raises `BadInput` for a table or column that is missing, of a type that cannot be read, or damaged, and where no
+    paper can carry a label.
     """
     tables = Tables.of(file, texts, fields, field_names)
-    with dataset_folder(out, tables.files), scratch_folder(out / "sorting") as folder:
+    with dataset_folder(out, [path for path in tables if path is not None]), scratch_folder(out / "sorting") as folder:
         return _build(tables, level, out, replace(options, split="publication"), progress, folder)
 
 

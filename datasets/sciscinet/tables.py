@@ -1,12 +1,9 @@
 """Parquet tables of SciSciNet: which files there are, their columns, each with a type that is read or refused, and what
 belongs to the papers in other tables, joined by `paperid`: titles and abstracts, and fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +27,7 @@ PAPERS, TEXTS, FIELDS, FIELD_NAMES = (
 """Names under which SciSciNet-v2 publishes the tables."""
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(NamedTuple):
     """The files of a build: papers with their scores, and, where these are apart, titles and abstracts, which fields a
     paper belongs to, and the names of the fields."""
 
@@ -41,7 +37,7 @@ class Tables:
     field_names: Path | None = None
 
     @classmethod
-    def of(cls, file: Path, texts: Path | None, fields: Path | None, field_names: Path | None) -> Tables:
+    def of(cls, file: Path, texts: Path | None, fields: Path | None, field_names: Path | None) -> Self:
         """The files given; of a folder, the tables that lie in it under their published names. One that is given
         counts more."""
         if not file.is_dir():
@@ -51,11 +47,6 @@ class Tables:
         found = {name: path for name in (TEXTS, FIELDS, FIELD_NAMES) if (path := file / name).is_file()}
         given = texts or found.get(TEXTS), fields or found.get(FIELDS), field_names or found.get(FIELD_NAMES)
         return cls(file / PAPERS, *given)
-
-    @property
-    def files(self) -> list[Path]:
-        """Those that there are."""
-        return [path for path in (self.papers, self.texts, self.fields, self.field_names) if path is not None]
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -81,15 +72,13 @@ _KINDS: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
 }
 COLUMNS = {
     "paperid": "paper",
-    **dict.fromkeys(("fieldid", "id"), "key"),
+    "fieldid": "key",
     **dict.fromkeys(("doi", "title", "language", "doctype", "display_name"), "text"),
-    **dict.fromkeys(("year", "reference_count", "citation_count", "team_size", "level", "score_openalex"), "number"),
-    **dict.fromkeys(("disruption", "Atyp_10pct_Z", "Atyp_Median_Z"), "number"),
     "is_retracted": "flag",
     "date": "day",
     "abstract_inverted_index": "abstract",
 }
-"""What the columns that are read hold. Those of citations in a window (``C5``) are numbers too."""
+"""What the columns that are read hold. All others hold numbers."""
 
 
 class Rows:

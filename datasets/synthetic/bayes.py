@@ -1,7 +1,5 @@
 """How well the best possible reader can do on a synthetic dataset: its score, computed on the papers themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

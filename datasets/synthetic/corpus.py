@@ -16,8 +16,6 @@ Three steps, each driven by one seed:
 Works come in OpenAlex shape, so the corpus takes the same road as real data.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
@@ -33,8 +31,33 @@ from ..labels.citation_impact import hit_labels
 from ..labels.eligibility import LabelRules
 from ..labels.graph_labels import graph_labels, novelty_of_dataset
 from ..paper import DISRUPTION_LABELS, HIT_LABELS, NOVELTY_LABELS
-from .wording import FIELDS, FILLER, TOPICS, cue_words
 
+FIELDS = ("Hydrology", "Acoustics")
+TOPICS = (
+    "aquifer basin channel delta estuary flood glacier lake river reservoir runoff sediment snowmelt spring stream "
+    "tide watershed wetland well rainfall".split(),
+    "amplitude bell chamber chord drum echo flute harmonic hum membrane noise organ pipe pitch resonance string tone "
+    "violin voice whistle".split(),
+)
+FILLER = (
+    "we study show present data results model methods analysis system using based between under with from that this "
+    "these both over two three several large small high low measured observed computed compared given known found "
+    "range order effect value values case cases".split()
+)
+# Ordinary nouns: knowing English is of no use for them.
+_CUES = {
+    "disruption": (
+        "amber birch copper falcon granite harbor",
+        "juniper lantern marble nectar orchid pebble",
+        "quartz raven saffron timber velvet willow",
+    ),
+    "novelty": (
+        "acorn badger cedar dagger ember fennel",
+        "goblet hazel ivory jasper kettle lemon",
+        "mantle needle otter parrot quiver ribbon",
+    ),
+    "hit": ("anchor bramble canvas dove engine feather", "garnet helmet island jacket kernel ladder"),
+}
 SUBJECTS = {"disruption": DISRUPTION_LABELS, "novelty": NOVELTY_LABELS, "hit": HIT_LABELS}
 """What an abstract can tell, and the labels of each subject."""
 
@@ -53,30 +76,20 @@ NICHE_SIZE, FIRST_FOCAL_YEAR = 6, 6
 
 @dataclass(frozen=True)
 class SyntheticCorpus:
-    """What a corpus is made from.
-
-    Parameters
-    ----------
-    papers : int >= 1000
-        Papers over all years; about a fifth can carry a label.
-    seed : int >= 0
-    first_year, years : int
-        The literature runs for `years` years.
-    fidelity : float in (1/3, 1]
-        Probability that the wording's style is the label: the best reachable accuracy.
-    words : int >= 10
-        Words of an abstract.
-    tells : tuple of str
-        What the wording tells: some of disruption, novelty and hit.
-    """
+    """What a corpus is made from."""
 
     papers: int = 15_000
+    """1,000 or more, over all years; about a fifth can carry a label."""
     seed: int = 0
     first_year: int = 1988
     years: int = 32
+    """14 or more."""
     fidelity: float = 0.8
+    """In (1/3, 1]: probability that the wording's style is the label, which is the best reachable accuracy."""
     words: int = 36
+    """Words of an abstract, 10 or more."""
     tells: tuple[str, ...] = ("disruption",)
+    """What the wording tells: some of disruption, novelty and hit."""
 
     def __post_init__(self) -> None:
         for name, low in {"papers": 1000, "seed": 0, "years": 14, "words": 10}.items():
@@ -245,6 +258,11 @@ class _Writer:
                 pool = TOPICS[field] if kind == 1 else FILLER
                 words.append(pool[self.rng.integers(len(pool))])
         return words
+
+
+def cue_words(subject: str = "disruption") -> tuple[Sequence[str], ...]:
+    """Six cue words for each of the labels of a subject (disruption, novelty or hit), in the order of its labels."""
+    return tuple(words.split() for words in _CUES[subject])
 
 
 def style_from_text(text: str, subject: str = "disruption") -> str:

@@ -5,8 +5,6 @@ the headers that give the cost of a call and the rest of the day's budget; it al
 `Connection` does better. Its paginator silently stops at 10,000 results; `pages` goes on until ``next_cursor`` is null.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import threading
@@ -106,12 +104,8 @@ class Connection:
     def json(self, url: str, price: float, *, again: bool = False) -> dict[str, Any]:
         """The answer to a request, from disk if it is there; with `again` it is asked for in any case.
 
-        Raises
-        ------
-        Refused
-            400, 401, 404, or a parameter that needs a paid plan.
-        Stopped
-            Budget spent, account throttled for long, or no usable answer after all attempts.
+        Raises `Refused` for 400, 401, 404, or a parameter that needs a paid plan, and `Stopped` if the budget is spent,
+        the account throttled for long, or no answer usable after all attempts.
         """
         request = _without_host(url)
         stored = None if again else self.store.get(request)

@@ -1,7 +1,5 @@
 """How many requests it takes to collect papers from the OpenAlex API, and what they cost, before any is sent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,23 +27,22 @@ class Step:
 
 def first_plan(wanted: Wanted) -> list[Step]:
     """The plan before the first request."""
-    steps = []
-    focal = wanted.max_focal if wanted.query is not None else min(wanted.max_focal, len(wanted.seeds))
-    if wanted.query is not None:
-        steps.append(Step("focal papers", 1, _pages(wanted.max_focal), SEARCH_USD, "at most --max-focal, 100 a page"))
-    seeds = wanted.seeds[: wanted.max_focal]
+    seeds, steps = wanted.seeds[: wanted.max_focal], []
     filters = seed_filters(seeds)
+    focal = len(seeds) if wanted.query is None else wanted.max_focal
+    asked = focal * (1 + REFERENCES)
+    if wanted.query is not None:
+        steps.append(Step("focal papers", 1, _pages(focal), SEARCH_USD, "at most --max-focal, 100 a page"))
     if seeds:
         steps.append(Step("seeds", len(filters), len(filters), LIST_USD, "100 in a request, fewer if they are long"))
-    references = _pages(focal * REFERENCES)
-    steps.append(Step("references", 0, references, LIST_USD, f"{REFERENCES} references for each paper, none shared"))
-    least, most = len(seeds) - sum(len(values) for _, values in filters), len(seeds) + focal * (1 + REFERENCES)
-    steps.append(Step("one by one", least, most, 0.0, "what lists leave out: merged works, more than 100 authors"))
-    asked = focal * (1 + REFERENCES)
+    basis = f"{REFERENCES} references for each paper, none shared"
+    steps.append(Step("references", 0, _pages(focal * REFERENCES), LIST_USD, basis))
+    left = len(seeds) - sum(len(values) for _, values in filters)
+    basis = "what lists leave out: merged works, more than 100 authors"
+    steps.append(Step("one by one", left, len(seeds) + asked, 0.0, basis))
     low, high = (_pages(asked) + _pages(asked * a_year * wanted.window) for a_year in CITING_A_YEAR)
     basis = f"{CITING_A_YEAR[0]} (median) to {CITING_A_YEAR[1]} (mean) citing works in each of {wanted.window} years"
-    steps.append(Step("citing works", low, high, LIST_USD, basis))
-    return steps
+    return [*steps, Step("citing works", low, high, LIST_USD, basis)]
 
 
 def second_plan(wanted: Wanted, collected: Collected) -> list[Step]:

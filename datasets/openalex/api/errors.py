@@ -1,7 +1,5 @@
 """What an OpenAlex answer with another status than 200 means: wait, stop for now, or give up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

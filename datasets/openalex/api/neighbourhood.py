@@ -5,8 +5,6 @@ count. Without the last, n_k is cut short and every CD index comes out too large
 was merged into it are found if a focal paper cites it by that id too; the API tells nobody of others.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -46,28 +44,19 @@ Report = Callable[[str, int, int], object]
 
 @dataclass
 class Collected:
-    """What was collected.
-
-    Parameters
-    ----------
-    rows : dict
-        Work id -> row of the works table, the fullest that was seen.
-    focal, cut_short : set of int
-        Focal papers, and those of them whose neighbourhood is not whole.
-    unusable : dict
-        Id of a record that is not in `rows` -> reason.
-    merged : dict
-        Id that was asked for -> id of the work that it was merged into.
-    facts : dict
-        How much of each step was there, for the card.
-    """
+    """What was collected."""
 
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Work id -> row of the works table, the fullest that was seen."""
     focal: set[int] = field(default_factory=set)
     cut_short: set[int] = field(default_factory=set)
+    """Those of the focal papers whose neighbourhood is not whole."""
     unusable: dict[Any, str] = field(default_factory=dict)
+    """Id of a record that is not in `rows` -> reason."""
     merged: dict[int, int] = field(default_factory=dict)
+    """Id that was asked for -> id of the work that it was merged into."""
     facts: dict[str, Any] = field(default_factory=dict)
+    """How much of each step was there, for the card."""
 
     @property
     def dropped(self) -> Counter[str]:
@@ -119,14 +108,8 @@ def collect(
     """Fetch focal papers, what they cite, and what cites either.
 
     `report` is called after every batch with (step, 1, batches expected), `report_plan` before the citing works are
-    fetched, with what was collected so far.
-
-    Raises
-    ------
-    Stopped, Refused
-        See `Connection.json`. Every page fetched is kept, and a second call continues from there.
-    BadInput
-        If there is no focal paper.
+    fetched, with what was collected so far. Raises `Stopped` and `Refused` (see `Connection.json`; a second call
+    continues from there), and `BadInput` if there is no focal paper.
     """
     result = Collected()
     _focal(wanted, source, result, report)
@@ -151,7 +134,7 @@ def collection_differences(folder: Path, source: dict[str, Any], graph: Citation
     """
     if not (folder / "pages").is_dir():
         return [f"{folder / 'pages'} is missing; {AGAIN}"]
-    wanted = {field.name: source["wanted"][field.name] for field in fields(Wanted)}
+    wanted = {part.name: source["wanted"][part.name] for part in fields(Wanted)}
     wanted["seeds"] = tuple(wanted["seeds"])
     try:
         collected = collect(Wanted(**wanted), StoredPages(PageStore(folder / "pages")))

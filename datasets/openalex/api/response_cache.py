@@ -1,7 +1,5 @@
 """Pages of an API, kept on disk: a page that was paid for is not fetched a second time, even after a crash."""
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +8,9 @@ import orjson
 import zstandard
 
 from ...atomic_files import aside, remove_unfinished
+
+DAMAGED = zstandard.ZstdError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError
+"""What reading a file raises that is damaged, or no page."""
 
 
 class PageStore:
@@ -35,13 +36,9 @@ class PageStore:
         """
         place = self._place(request)
         for path in (place, _marked(place)) if forgotten else (place,):
-            try:
+            with suppress(FileNotFoundError, *DAMAGED):
                 page = orjson.loads(zstandard.decompress(path.read_bytes()))
                 return page["body"].encode() if page["request"] == request else None
-            except FileNotFoundError:
-                continue
-            except (zstandard.ZstdError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-                continue  # damaged, or not a page
         return None
 
     def put(self, request: str, body: bytes) -> None:
@@ -57,9 +54,6 @@ class PageStore:
         place = self._place(request)
         with suppress(FileNotFoundError):
             place.replace(_marked(place))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self.folder.rglob("*.json.zst"))
 
     def _place(self, request: str) -> Path:
         name = hashlib.sha256(request.encode()).hexdigest()

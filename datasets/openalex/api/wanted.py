@@ -1,7 +1,5 @@
 """Which papers a dataset from the API is to be made of."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from dataclasses import dataclass
@@ -13,30 +11,21 @@ from ..record import normalised_doi, short_id
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which papers a dataset is to be made of.
-
-    Parameters
-    ----------
-    query : str or None
-        Words to find in title and abstract, in the API's order of relevance.
-    seeds : tuple of str
-        OpenAlex ids or DOIs, instead of or beside a query.
-    from_year, to_year, max_focal : int or None
-        First and last publication year, and largest number, of focal papers.
-    window : int
-        Years after publication whose citations count.
-    max_cited : int or None
-        The citing works of works that are cited more often than this are not fetched. Focal papers that cite one are
-        left without a label, because their n_k would be too small.
-    """
+    """Which papers a dataset is to be made of."""
 
     query: str | None
+    """Words to find in title and abstract, in the API's order of relevance."""
     seeds: tuple[str, ...] = ()
+    """OpenAlex ids or DOIs, instead of or beside a query."""
     from_year: int | None = None
     to_year: int | None = None
+    """First and last publication year of focal papers."""
     max_focal: int = 200
     window: int = 5
+    """Years after publication whose citations count."""
     max_cited: int | None = None
+    """The citing works of works that are cited more often than this are not fetched. Focal papers that cite one are
+    left without a label, because their n_k would be too small."""
 
     def __post_init__(self) -> None:
         if self.query is None and not self.seeds:

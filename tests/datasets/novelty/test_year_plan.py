@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.novelty import atypicality
-from scisci_gym.datasets.novelty.atypicality import atypicality_of_year
+from scisci_gym.datasets.novelty.atypicality import COUNTED_PAIR, atypicality_of_year, least_bytes
 from scisci_gym.datasets.novelty.venue_pairs import venue_pairs, year_slots
-from scisci_gym.datasets.novelty.year_plan import COUNTED_PAIR, least_bytes
 
 YEAR = 2000
 
