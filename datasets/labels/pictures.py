@@ -29,7 +29,12 @@ from .summaries import (
 INK, MUTED, GRID, SHADE = "#1b1f24", "#5d6670", "#e4e7eb", "#f1f3f5"
 COLOURS = ("#0b66b5", "#c14a00", "#00805b", "#a8477e", "#7a6a00", "#2a87b8", "#6b4fb3", "#555d66")
 DASHED = (0, (4, 3))
-LEGEND = {"frameon": False, "fontsize": 7.5, "labelcolor": INK}
+STYLE = {
+    "font.family": "sans-serif", "axes.titlesize": 10, "axes.labelsize": 9, "axes.titlelocation": "left",
+    "axes.titlecolor": INK, "axes.labelcolor": INK, "axes.edgecolor": MUTED, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True, "grid.color": GRID, "grid.linewidth": 0.8,
+    "legend.frameon": False, "legend.fontsize": 7.5, "legend.labelcolor": INK,
+}  # fmt: skip
 MOST_FIELDS = 7
 """Fields with a line of their own; the others are in the csv file."""
 NAMES = ("cd_by_year_and_field", "cd_trajectory", "atypicality_map", "artefacts")
@@ -114,7 +119,7 @@ def _distribution(rows: Any, window: int) -> Picture:
         axes.fill_between(by_year.year, by_year.p5, by_year.p95, alpha=0.15, label="5–95 %", **band)
         axes.fill_between(by_year.year, by_year.p25, by_year.p75, alpha=0.4, label="25–75 %", **band)
         axes.plot(by_year.year, by_year.p50, color=COLOURS[0], linewidth=2, label="median")
-        axes.legend(**LEGEND)
+        axes.legend()
         axes.set(title=f"Distribution of CD{_sub(window)}", xlabel="year of publication")
 
     def fields(axes: Any) -> None:
@@ -161,7 +166,7 @@ def _trajectory(rows: Any) -> Picture:
             same = ", ".join([*([_plain(field)] if field else []), str(year)])
             axes.plot([], [], color=MUTED, linewidth=6, alpha=0.3, label=f"{same}: median, 25–75 %")
         # Below the picture: a line may go anywhere.
-        axes.figure.legend(frameon=False, fontsize=8, labelcolor=INK, loc="outside lower center", ncols=2)
+        axes.figure.legend(fontsize=8, loc="outside lower center", ncols=2)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set(title="CD index as citations come in", xlabel="window, years after publication", ylabel="CD")
 
@@ -198,6 +203,7 @@ def _atypicality(result: AtypicalityMap) -> Picture:
         bar.set_label("papers", fontsize=8, color=INK)
         bar.ax.tick_params(labelsize=7, colors=INK)
         bar.outline.set_visible(False)
+        bar.ax.grid(False)
         axes.axhline(0, color=COLOURS[1], linewidth=1, linestyle=DASHED)
         # Above the line on the left nothing is ever drawn: a 10th percentile is at most the median.
         where: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
@@ -250,7 +256,7 @@ def _artefacts(rows: Any, window: int, closed_by: int) -> Picture:
         for place, (column, label) in enumerate(names.items()):
             style = (0, (4, 2)) if place == 2 else "-"
             axes.plot(rows.year, 100 * rows[column], color=COLOURS[place], linewidth=1.8, linestyle=style, label=label)
-        axes.legend(**LEGEND)
+        axes.legend()
         axes.set_ylim(bottom=0)
         axes.set(title="Papers without references, and CD = 1", xlabel="year of publication", ylabel="% of papers")
 
@@ -258,7 +264,7 @@ def _artefacts(rows: Any, window: int, closed_by: int) -> Picture:
         open_windows(axes)
         axes.plot(rows.year, rows.mean_cd, color=COLOURS[1], linewidth=1.8, label="all papers")
         axes.plot(rows.year, rows.mean_cd_with_references, color=COLOURS[0], linewidth=1.8, label="with references")
-        axes.legend(**LEGEND)
+        axes.legend()
         axes.set(title=f"Mean CD{_sub(window)}; grey: window still open", xlabel="year of publication")
 
     def coverage(axes: Any) -> None:
@@ -282,20 +288,12 @@ def _artefacts(rows: Any, window: int, closed_by: int) -> Picture:
 
 def _figure(panels: Sequence[Callable[[Any], None]], zero: bool = False) -> Figure:
     """Panels side by side in one style; `zero` draws the line CD = 0."""
-    with matplotlib.rc_context({"font.family": "sans-serif", "axes.titlesize": 10, "axes.labelsize": 9}):
+    with matplotlib.rc_context(STYLE):
         # Not by pyplot: it would keep the figure and choose a backend for the whole process.
         figure = Figure(figsize=(4.3 * len(panels) + (1.0 if len(panels) == 1 else 0.2), 3.3), layout="constrained")
         for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             axes.tick_params(labelsize=8, colors=INK)
             draw(axes)
-            axes.set_title(axes.get_title(), loc="left", color=INK)
-            axes.set_title("")
-            for label in (axes.xaxis.label, axes.yaxis.label):
-                label.set_color(INK)
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.spines[["left", "bottom"]].set_color(MUTED)
-            axes.grid(color=GRID, linewidth=0.8)
-            axes.set_axisbelow(True)
             if zero:
                 line = axes.axvline if axes.get_xlabel().startswith("CD") else axes.axhline
                 line(0, color=MUTED, linewidth=0.8, zorder=1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,6 @@ DEFAULT_SAMPLES = {"shuffle": 400, "switch": 500}
 # in one half as apart: seven halves, and then their complements.
 GROUPS = 8
 HALVES = np.concatenate([hadamard(GROUPS)[1:] > 0, hadamard(GROUPS)[1:] < 0])
-# Bytes that a year takes, checked by a test that traces what numpy allocates.
-SLOT = 72
-PAIR = 12
-"""Its venue and how often it occurs."""
-COUNTED_PAIR = 272
-"""Its counts in the groups of null networks, and what their moments are made with."""
-PAPER = 280
-"""Its slots and its results."""
-SCORE_OF_PAIR, SCORE_OF_PAPER = 8, 32
-"""One of the fifteen scores of a pair, and its percentiles over the pairs of a paper."""
-SCORES = 15
-FIXED = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,48 +194,53 @@ def atypicality_of_year(
     slots = year_slots(graph, venues, papers)
     pairs = venue_pairs(slots)
     members = [np.ones(GROUPS, bool), *HALVES]
-    plan = YearPlan.of(slots, pairs, year, memory)
-    scores = new_array((len(members), pairs.columns.size), np.float64, plan.on_disk)
-    for low in range(0, pairs.columns.size, plan.pairs):
-        part = pairs.part(low, low + plan.pairs)
+    pairs_at_once, scores_at_once, on_disk = _year_plan(slots, pairs, year, memory)
+    scores = new_array((SCORES, pairs.columns.size), np.float64, on_disk)
+    for low in range(0, pairs.columns.size, pairs_at_once):
+        part = pairs.part(low, low + pairs_at_once)
         sums = null_sums(slots, part, null, samples, seed, year, GROUPS)
         exact = expected_counts(slots, part) if null == "shuffle" else None
         for row, groups in zip(scores, members, strict=True):
             mean, sd = sums.moments(groups)
-            row[low : low + plan.pairs] = ratio(part.counts - (mean if exact is None else exact), sd)
+            row[low : low + pairs_at_once] = ratio(part.counts - (mean if exact is None else exact), sd)
         del sums, exact
-    z, n = np.empty((len(members), 2, papers.size)), np.empty((2, papers.size), np.int64)
-    for first in range(0, len(members), plan.rows):
-        rows = slice(first, first + plan.rows)
-        z[rows], of_rows = pair_percentiles(slots, pairs, np.array(scores[rows], copy=plan.on_disk), [0.1, 0.5])
+    z, n = np.empty((SCORES, 2, papers.size)), np.empty((2, papers.size), np.int64)
+    for first in range(0, SCORES, scores_at_once):
+        rows = slice(first, first + scores_at_once)
+        z[rows], of_rows = pair_percentiles(slots, pairs, np.array(scores[rows], copy=on_disk), [0.1, 0.5])
         if first == 0:
             n[:] = of_rows[0]
     return z, n
 
 
-class YearPlan(NamedTuple):
-    """How many pairs are counted in the null networks at a time, and how many of the 15 scores are in memory."""
+# Bytes that a year takes, checked by a test that traces what numpy allocates.
+SLOT = 72
+PAIR = 12
+"""Its venue and how often it occurs."""
+COUNTED_PAIR = 272
+"""Its counts in the groups of null networks, and what their moments are made with."""
+PAPER = 280
+"""Its slots and its results."""
+SCORE_OF_PAIR, SCORE_OF_PAPER = 8, 32
+"""One of the fifteen scores of a pair, and its percentiles over the pairs of a paper."""
+SCORES = 1 + len(HALVES)
+FIXED = 1 << 16
 
-    pairs: int
-    rows: int
-    on_disk: bool
-    """Whether the scores wait in a file until all pairs have been counted."""
 
-    @classmethod
-    def of(cls, slots: YearSlots, pairs: VenuePairs, year: int, memory: int | None) -> Self:
-        """The plan for `memory` bytes; None: everything at once. Raises `BadInput` if that is too little."""
-        n_pairs, least = pairs.columns.size, least_bytes(slots, pairs)
-        score = _score_bytes(slots, pairs)
-        fixed = least - max(score, COUNTED_PAIR)
-        if memory is None or memory >= fixed + COUNTED_PAIR * n_pairs + SCORES * score:
-            return cls(max(1, n_pairs), SCORES, False)
-        if memory < least:
-            raise BadInput(
-                f"a memory of {memory:,} bytes for each thread is too little for the {slots.venue.size:,} references "
-                f"and {n_pairs:,} venue pairs of {year}: give {least:,} bytes or more for each, or set "
-                "SCISCI_GYM_THREADS=1"
-            )
-        return cls((memory - fixed) // COUNTED_PAIR, min(SCORES, (memory - fixed) // score), n_pairs > 0)
+def _year_plan(slots: YearSlots, pairs: VenuePairs, year: int, memory: int | None) -> tuple[int, int, bool]:
+    """How many pairs are counted in the null networks at a time, how many of the 15 scores of a pair are in memory, and
+    whether these wait in a file until all pairs have been counted; with `memory` None, everything at once."""
+    n_pairs, least = pairs.columns.size, least_bytes(slots, pairs)
+    score = _score_bytes(slots, pairs)
+    fixed = least - max(score, COUNTED_PAIR)
+    if memory is None or memory >= fixed + COUNTED_PAIR * n_pairs + SCORES * score:
+        return max(1, n_pairs), SCORES, False
+    if memory < least:
+        raise BadInput(
+            f"a memory of {memory:,} bytes for each thread is too little for the {slots.venue.size:,} references and "
+            f"{n_pairs:,} venue pairs of {year}: give {least:,} bytes or more for each, or set SCISCI_GYM_THREADS=1"
+        )
+    return (memory - fixed) // COUNTED_PAIR, min(SCORES, (memory - fixed) // score), n_pairs > 0
 
 
 def least_bytes(slots: YearSlots, pairs: VenuePairs) -> int:
