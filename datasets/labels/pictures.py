@@ -29,7 +29,7 @@ from .summaries import (
 INK, MUTED, GRID, SHADE = "#1b1f24", "#5d6670", "#e4e7eb", "#f1f3f5"
 COLOURS = ("#0b66b5", "#c14a00", "#00805b", "#a8477e", "#7a6a00", "#2a87b8", "#6b4fb3", "#555d66")
 DASHED = (0, (4, 3))
-STYLE = {
+STYLE: Any = {
     "font.family": "sans-serif", "axes.titlesize": 10, "axes.labelsize": 9, "axes.titlelocation": "left",
     "axes.titlecolor": INK, "axes.labelcolor": INK, "axes.edgecolor": MUTED, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True, "grid.color": GRID, "grid.linewidth": 0.8,
