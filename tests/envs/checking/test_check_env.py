@@ -8,9 +8,8 @@ import pytest
 
 from scisci_gym import check_env, specs
 from scisci_gym.datasets.paper import COLUMNS, Role
-from scisci_gym.envs.checking import checks
-from scisci_gym.envs.checking.check_env import EnvCheckError, check_names
-from scisci_gym.envs.checking.checks import CHECKS, Subject
+from scisci_gym.envs.checking import check_env as checks
+from scisci_gym.envs.checking.check_env import CHECKS, EnvCheckError, Subject, check_names
 from scisci_gym.envs.disruption import DisruptionEnv
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.envs.kit.single_turn import Grade
