@@ -59,7 +59,6 @@ class Task:
     max_tokens: int
 
     def benchmark(self, split: str) -> SciSciBenchmark:
-        """The benchmark of this task on a split."""
         return SciSciBenchmark(self.env, benchmark_name(self.env), self.dataset, split, self.options)
 
 
@@ -94,7 +93,7 @@ def answer_of(
 async def grade(
     envs: Sequence[SciSciEnv], texts: Sequence[str], probabilities: Sequence[Sequence[float]] | None = None
 ) -> list[Answer]:
-    """Graded answers to N fresh environments from N texts; environments of several turns get the text in each turn.
+    """Graded answers to N fresh environments from N texts, which environments of several turns get in each turn.
 
     `probabilities`, N sequences of K floats, are for environments whose answers do not state them.
     """

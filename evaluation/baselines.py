@@ -43,7 +43,6 @@ class Examples:
 
     @property
     def env_class(self) -> type[SciSciEnv]:
-        """The environment."""
         return type(self.train[0])
 
     def prior(self) -> np.ndarray:

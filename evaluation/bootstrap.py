@@ -171,12 +171,8 @@ def divide(over: np.ndarray, under: np.ndarray, otherwise: float = np.nan) -> np
     return np.divide(over, under, out=np.full(shape, otherwise), where=under > 0)
 
 
-def weighted_means(values: np.ndarray, weights: np.ndarray, seed: int = 0, block: int = 1) -> np.ndarray:
-    """Weighted means of the columns of `values` (N, C), on all examples (first) and on the resamples.
-
-    `weights`, float or bool (N, C), say how much each example weighs in the mean of each column, such as 1 for those
-    that the mean is about and else 0. The result is a float array (1 + R, C), NaN where all weights are 0.
-    """
+def _weighted_means(values: np.ndarray, weights: np.ndarray, seed: int, block: int) -> np.ndarray:
+    """Means of the columns of `values` (N, C) under weights (N, C); float (1 + R, C), NaN where all weights are 0."""
     weights = weights.astype(float)
     return resample(lambda drawn: divide(drawn @ (weights * values), drawn @ weights), len(values), seed, block)
 
@@ -190,11 +186,9 @@ def mean_scores(
 ) -> dict[str, Score]:
     """Means of named values with their bootstrap intervals, all on the same resamples.
 
-    Parameters
-    ----------
-    columns : mapping from name to float or bool array (N,)
-    weights : mapping from name to float or bool array (N,), optional
-        Weights of the examples in the mean of that name; where there are none, all weigh the same.
+    `columns` are float or bool arrays (N,). `weights`, the same, say how much each example weighs in the mean of that
+    name, such as 1 for those that the mean is about and else 0; where there are none, all weigh the same, and where all
+    are 0, the mean is NaN.
 
     Examples
     --------
@@ -204,7 +198,7 @@ def mean_scores(
     """
     values = np.stack(list(columns.values()), axis=1).astype(float)
     shares = np.stack([(weights or {}).get(name, np.ones(len(values))) for name in columns], axis=1)
-    means = weighted_means(values, shares, seed, block)
+    means = _weighted_means(values, shares, seed, block)
     return {name: interval(column) for name, column in zip(columns, means.T, strict=True)}
 
 
@@ -223,5 +217,5 @@ def mean_difference(values: np.ndarray, group: np.ndarray, seed: int = 0, block:
     >>> mean_difference(np.array([1, 1, 0, 1]), np.array([True, True, False, False])).value
     0.5
     """
-    means = weighted_means(np.stack([values, values], axis=1), np.stack([group, ~group], axis=1), seed, block)
+    means = _weighted_means(np.stack([values, values], axis=1), np.stack([group, ~group], axis=1), seed, block)
     return interval(means[:, 0] - means[:, 1])

@@ -31,34 +31,23 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scores of forecasts, with 95 % bootstrap intervals.
-
-    Parameters
-    ----------
-    n : int
-    answered : float in [0, 1]
-        Share of rows that hold a forecast. Any other counts as certainty of a wrong label.
-    brier : Score
-        Mean of sum_k (p_k - y_k)^2, in [0, 2]; with two labels half of that, in [0, 1], as is customary. Less is
-        better.
-    brier_skill : Score or None
-        1 - brier / brier of the reference: 0 for the class prior itself, 1 for certainty of the truth. None without a
-        prior.
-    log_score : Score
-        Mean natural logarithm of the probability of the truth, at least `CLIP`; at most 0. More is better; its negative
-        is the log loss.
-    ece : Score
-        Expected calibration error: mean over forecasts of |observed - forecast| of their bin. Resampling adds noise to
-        every bin and so raises it; the interval is shifted back by that bias.
-    bins : tuple of ReliabilityBin
-    """
+    """Scores of `n` forecasts, with 95 % bootstrap intervals."""
 
     n: int
     answered: float
+    """Share of rows that hold a forecast, in [0, 1]. Any other counts as certainty of a wrong label."""
     brier: Score
+    """Mean of sum_k (p_k - y_k)^2, in [0, 2]; with two labels half of that, in [0, 1], as is customary. Less is
+    better."""
     brier_skill: Score | None
+    """1 - brier / brier of the reference: 0 for the class prior itself, 1 for certainty of the truth. None without a
+    prior."""
     log_score: Score
+    """Mean natural logarithm of the probability of the truth, at least `CLIP`; at most 0. Its negative is the log
+    loss."""
     ece: Score
+    """Expected calibration error: mean over forecasts of |observed - forecast| of their bin. Resampling adds noise to
+    every bin and so raises it; the interval is shifted back by that bias."""
     bins: tuple[ReliabilityBin, ...]
 
 

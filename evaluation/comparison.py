@@ -44,18 +44,11 @@ def compare(
     seed: int = 0,
     block: int = 1,
 ) -> Comparison:
-    """Compare two sets of predictions for the same examples.
+    """Compare two sets of predictions for the same N >= 1 examples, all in the same order.
 
-    Parameters
-    ----------
-    expected, first_predictions, second_predictions : sequences of str, length N >= 1
-        In the same order. A prediction that is not in `labels` (such as "") counts as wrong.
-    labels : sequence of str
-    seed : int
-        Of the bootstrap, which resamples examples with both their answers 2,000 times.
-    block : int
-        How many neighbours are resampled together, such as both orders of a pair. McNemar's test takes answers to be
-        independent; with blocks its p is too small and the interval is what counts.
+    A prediction that is not in `labels` (such as "") counts as wrong. The bootstrap resamples examples with both their
+    answers 2,000 times, `block` neighbours together, such as both orders of a pair. McNemar's test takes answers to be
+    independent; with blocks its p is too small and the interval is what counts.
 
     Raises `ValueError` if the lengths differ or are 0, or an expected label is not among the labels.
 
@@ -116,7 +109,6 @@ class ArmDifference:
         return ("not clearly different", "better", "worse")[self.difference.sign]
 
     def to_json(self) -> dict[str, Any]:
-        """The difference as plain JSON, with its verdict."""
         return {**asdict(self), "verdict": self.verdict}
 
 

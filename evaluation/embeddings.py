@@ -72,7 +72,6 @@ class _Pooled:
         self.limit = min(MAX_TOKENS, self.net.config.max_position_embeddings)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Float array (N, D)."""
         tokens = [self.tokenizer.encode(text, truncation=True, max_length=self.limit) for text in texts]
         # Texts of similar length share a batch, so that little of it is padding.
         order = sorted(range(len(texts)), key=lambda index: len(tokens[index]))

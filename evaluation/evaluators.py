@@ -33,7 +33,6 @@ class ValidationScores(SamplingClientEvaluator):
         self.max_tokens, self.max_examples = max_tokens, max_examples
 
     async def __call__(self, sampling_client: tinker.SamplingClient) -> dict[str, float]:
-        """The scores of a policy."""
         limits = {"max_tokens": self.max_tokens, "max_examples": self.max_examples}
         answers = await ask(self.benchmark, sampling_client, self.renderer, temperature=0.0, **limits)
         labels, predicted = spec(self.benchmark.env_id).labels, [answer.predicted for answer in answers]
@@ -64,7 +63,6 @@ class HeldOutNLL(SamplingClientEvaluator):
         self._scorer: SamplerNLLEvaluator | None = None
 
     async def __call__(self, sampling_client: tinker.SamplingClient) -> dict[str, float]:
-        """The negative log-likelihood under a policy."""
         if self._scorer is None:
             data = [await self._datum(env) for env in self.envs]
             self._scorer = SamplerNLLEvaluator(data, name=NAME, tokenizer=self.renderer.tokenizer)

@@ -27,7 +27,6 @@ class VariantBenchmark(SciSciBenchmark):
         self.base, self.change = base, change
 
     def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
-        """The changed environments."""
         return [self.change(env) for env in self.base.episodes(max_examples)]
 
 
@@ -50,7 +49,6 @@ class Examination:
 
     @property
     def renderer(self) -> Renderer:
-        """The renderer of the task's model."""
         return renderer_of(self.task.renderer_name, self.task.model_name)
 
     @property
@@ -60,11 +58,9 @@ class Examination:
         return {**task, "split": self.split}
 
     def benchmark(self) -> SciSciBenchmark:
-        """The unchanged questions."""
         return self.task.benchmark(self.split)
 
     def with_options(self, env: str, **options: Any) -> Examination:
-        """The same policy on another environment."""
         return replace(self, task=replace(self.task, env=env, options=options), main=None)
 
     def answers_folder(self, arm: str, settings: str = "") -> Path:

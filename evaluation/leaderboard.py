@@ -82,17 +82,15 @@ class Board:
 
     @property
     def env_class(self) -> type[SciSciEnv]:
-        """The environment."""
         return spec(self.env_id)
 
     @property
     def n(self) -> int:
-        """Number of examples."""
         return self.entries[0].outcome.n
 
     @property
     def main_name(self) -> str:
-        """Name of the score that counts in this environment."""
+        """Name of the score that counts in this environment, as tables have it."""
         return MAIN_SCORES[self.entries[0].outcome.main]
 
     @property
@@ -106,7 +104,6 @@ class Board:
         return max((entry for entry in self.entries if entry.kind != "baseline"), key=_main_value, default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """The board as plain JSON."""
         labels = self.env_class.labels
         return plain(
             {

@@ -45,7 +45,6 @@ class Scores:
     balanced: BalancedScores
 
     def to_json(self) -> dict[str, Any]:
-        """The scores as plain JSON."""
         return asdict(self)
 
 
@@ -54,13 +53,8 @@ def score(
 ) -> Scores:
     """Scores of predicted labels, with 95 % percentile intervals over 2,000 resamples of the examples.
 
-    Parameters
-    ----------
-    truth, predicted : sequences of str, length N >= 1
-        A prediction that is not in `labels` (such as "") is no answer.
-    labels : sequence of str
-    seed, block : int
-        Of the bootstrap; see `bootstrap_weights`.
+    `truth` and `predicted` have the same length N >= 1. A prediction that is not in `labels` (such as "") is no answer.
+    `seed` and `block` are those of the bootstrap; see `bootstrap_weights`.
 
     Raises `ValueError` if the lengths differ, are 0, or a truth is not among the labels.
 

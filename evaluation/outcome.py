@@ -67,7 +67,6 @@ class PolicyResult:
     answers: list[Answer] = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Name and scores as plain JSON."""
         return {"name": self.name, "greedy": self.greedy.to_json(), "sampled": self.sampled.to_json()}
 
 
@@ -93,12 +92,8 @@ def outcome(answers: Sequence[Answer], env_class: type[SciSciEnv], prior: np.nda
     """Scores of a set of answers, with 95 % bootstrap intervals over examples (over pairs, if both orders are shown).
 
     There are one or more answers, in the benchmark's order. The prior, float (K,), has the shares of the labels in
-    training: it is the reference of the Brier skill.
-
-    Raises
-    ------
-    ValueError
-        If there are no answers, or one expects a label that the environment does not have.
+    training: it is the reference of the Brier skill. Raises `ValueError` if there are no answers, or one expects a
+    label that the environment does not have.
     """
     labels, block, main = env_class.labels, env_class.presentations, main_score_of(env_class)
     probabilities, truth = stated(answers, labels, required=main == "brier_skill")

@@ -57,7 +57,6 @@ class CitationPair:
     more_cited: str
 
     def swapped(self) -> CitationPair:
-        """The same pair in the other order."""
         return CitationPair(self.second, self.first, "b" if self.more_cited == "a" else "a")
 
     @property
@@ -132,20 +131,16 @@ class CitationPairEnv(SingleTurnEnv):
 
     @property
     def gold_label(self) -> str:
-        """The more cited paper, "a" or "b"."""
         return self.pair.more_cited
 
     def gold_answer(self) -> str:
-        """The letter of the more cited paper."""
         return format_answer(self.gold_label.upper())
 
     def question(self) -> str:
-        """Both papers with titles, dates and abstracts."""
         first, second = (_shown(paper) for paper in self.papers)
         return QUESTION.format(data=DATA, first=first, second=second)
 
     def grade(self, text: str) -> Grade:
-        """The grade of an answer with one letter."""
         label = parse_label(text, self.labels)
         if label is None:
             return self.no_answer()
@@ -188,11 +183,9 @@ class SciJudgeBenchmark(SciSciBenchmark):
         return [CitationPairEnv(order) for pair in chosen for order in (pair, pair.swapped())]
 
     def env_options(self) -> dict[str, Any]:
-        """None: nothing follows from training papers."""
-        return {}
+        return {}  # Nothing follows from training papers.
 
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
-        """The share of pairs that are right in both orders; see the notes of the class."""
         right = [reward > 0 for reward in rewards]
         # None where nothing was answered: cut off, or not parsable.
         first = [m["said_first"] if m.get("format_valid") else None for m in metrics_list]

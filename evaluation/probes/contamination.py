@@ -60,8 +60,6 @@ def cutoff_date(text: str) -> date:
 def period(papers: Sequence[Paper], cutoff: date) -> str:
     """What a model with this knowledge cutoff can have read about an example.
 
-    Returns
-    -------
     ``published_after``: every paper appeared on or after the cutoff. ``outcome_known``: every paper appeared before it,
     and the years that its label looks at were over. ``published_before``: anything between.
 
@@ -87,15 +85,7 @@ def near_duplicates(
     title and abstract, without case, accents and punctuation. It is computed exactly, for all pairs. The builder of
     datasets already drops papers with an equal DOI or a near-identical title (`datasets.near_duplicates`). This finds
     preprints that appeared under another title and extended versions. Raises `ValueError` for a threshold outside
-    (0, 1].
-
-    Returns
-    -------
-    list of dict with ``test_id``, ``train_id``, ``test_title``, ``train_title`` and ``resemblance``.
-
-    References
-    ----------
-    Broder (1997), On the resemblance and containment of documents.
+    (0, 1]. Source: Broder (1997), On the resemblance and containment of documents.
 
     Examples
     --------

@@ -64,7 +64,6 @@ class Anonymiser:
         return cls(frozenset(word for word, n in lower.items() if n >= MIN_SHARE * (n + capital[word])))
 
     def mask(self, text: str) -> str:
-        """`text` with placeholders."""
         numbers: dict[str, dict[str, int]] = {"ACRONYM": {}, "NAME": {}}
         in_capitals = _in_capitals(text)
 

@@ -21,20 +21,10 @@ from ..examination import Examination
 
 @dataclass(frozen=True)
 class PassRate:
-    """Several attempts of one policy at one example.
+    """Several attempts of one policy at one example, of which `right` name the right label.
 
-    Parameters
-    ----------
-    example_id, label : str
-        `label` is the right one.
-    year : int
-        Of publication.
-    attempts, right : int
-        Answers, and those that name the right label.
-    pass_rate : float
-        `right` / `attempts`.
-    mean_reward, lowest_reward, highest_reward, reward_sd : float
-        Of the rewards of the attempts; the standard deviation is that of the attempts themselves (divided by N).
+    `year` is that of publication, and `pass_rate` is `right` / `attempts`. The standard deviation of the rewards is
+    that of the attempts themselves (divided by N).
     """
 
     example_id: str
@@ -66,16 +56,9 @@ def pass_rates(attempts: Sequence[Sequence[Answer]]) -> list[PassRate]:
         first = answers[0]
         rows.append(
             PassRate(
-                first.example_id,
-                first.expected,
-                first.year,
-                len(answers),
-                right,
-                right / len(answers),
-                float(rewards.mean()),
-                float(rewards.min()),
-                float(rewards.max()),
-                float(rewards.std()),
+                *(first.example_id, first.expected, first.year),
+                *(len(answers), right, right / len(answers)),
+                *map(float, (rewards.mean(), rewards.min(), rewards.max(), rewards.std())),
             )
         )
     return rows

@@ -147,20 +147,16 @@ class TitleCompletionEnv(SingleTurnEnv):
 
     @property
     def gold_label(self) -> str:
-        """The label of a recalled title."""
         return "known"
 
     def gold_answer(self) -> str:
-        """The true second half."""
         return format_answer(self.rest)
 
     def question(self) -> str:
-        """The first half, with year and field."""
         field = f", field: {as_data(self.paper.primary_field)}" if self.paper.primary_field else ""
         return PROBE.format(year=self.paper.publication_year, field=field, shown=as_data(self.shown))
 
     def grade(self, text: str) -> Grade:
-        """Right if the completion is as good as word for word."""
         recalled = title_score(completion_of(text, self.shown), self.rest) >= KNOWN
         label = "known" if recalled else "unknown"
         return Grade(RewardBreakdown(correctness(label, "known")), label, recalled, valid=True)
@@ -174,12 +170,11 @@ class TitleCompletionBenchmark(SciSciBenchmark):
         self.base = base
 
     def episodes(self, max_examples: int | None = None) -> list[SciSciEnv]:
-        """One environment for every title that is long enough."""
         papers = {paper.openalex_id: paper for env in self.base.episodes(max_examples) for paper in env.papers}
         return [TitleCompletionEnv(paper) for paper in papers.values() if split_title(paper.title)]
 
     def aggregate(self, rewards: list[float], metrics_list: list[dict[str, float | int]]) -> BenchmarkResult:
-        """The cookbook's own means: there are no pairs of orders here."""
+        # The cookbook's own means: there are no pairs of orders here.
         return BenchmarkBuilder.aggregate(self, rewards, metrics_list)
 
 

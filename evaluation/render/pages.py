@@ -52,14 +52,8 @@ def render_page(template: str, out: str | Path, **context: Any) -> Path:
 
     Templates extend ``base.html.j2`` (style, light and dark scheme) and import ``parts.html.j2`` (tables, figures,
     episodes). Strings of the context, the names that a template uses, are escaped. The file is written aside and
-    renamed, so that a browser never loads half a page.
-
-    Raises
-    ------
-    BadInput
-        If another file than a report stands there.
-    jinja2.UndefinedError
-        If the template uses a name that `context` lacks.
+    renamed, so that a browser never loads half a page. Raises `BadInput` if another file than a report stands there,
+    and `jinja2.UndefinedError` if the template uses a name that `context` lacks.
     """
     if Path(out).exists() and GENERATOR not in Path(out).read_bytes():
         raise BadInput(f"{out} exists and is no report; choose another --out, or move it away")

@@ -85,8 +85,6 @@ def curves_svg(
     ----------
     runs : mapping from name to one list of rows of `metrics.jsonl` for each seed
         Rows without `key` are passed over; a name without any such row keeps its colour and gets no line.
-    key : str
-    title : str
     levels : (name, value) pairs drawn as horizontal lines
     marks : for a name, the step to circle, such as the checkpoint that was chosen
     limits : range of the vertical axis
@@ -95,10 +93,7 @@ def curves_svg(
     legend : bool
         Write the names into the picture; a page with several pictures has one legend for all (`parts.legend`).
 
-    Returns
-    -------
-    str
-        SVG that may be put into a page as it is; names and title are escaped.
+    The SVG may be put into a page as it is; names and title are escaped.
     """
     if smooth < 1:
         raise ValueError(f"smooth must be at least 1, got {smooth}")
@@ -155,16 +150,9 @@ def figure_svg(
 ) -> str:
     """A picture in the style of the pages, as an `<svg>` element.
 
-    Parameters
-    ----------
-    title : str
-    draw : callable
-        Draws on the axes it is given, in `INK`, `MUTED`, `GRID` and `LINES`.
-    size : (width, height) in inches
-    salt : str, optional
-        Makes the ids of the picture's parts differ from those of other pictures; default: the title.
-    said : sequence of str
-        What the picture shows, for readers who do not see it; the title stands before it.
+    `draw` draws on the axes it is given, in `INK`, `MUTED`, `GRID` and `LINES`; `size` is (width, height) in inches.
+    The `salt`, by default the title, makes the ids of the picture's parts differ from those of other pictures. `said`
+    is what the picture shows, for readers who do not see it; the title stands before it.
     """
     with matplotlib.rc_context({**FONTS, "svg.hashsalt": salt or title}):
         figure, axes = plt.subplots(figsize=size)
