@@ -99,7 +99,7 @@ async def grade(
     """
     answers = []
     for env, text, row in zip(envs, texts, probabilities or [None] * len(envs), strict=True):
-        episode = await play_episode(env, lambda _, text=text: text)
+        episode = await play_episode(env, text)
         answers.append(answer_of(env, text, episode.result.logs, episode.reward, row))
     return answers
 

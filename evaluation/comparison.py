@@ -1,4 +1,4 @@
-"""Paired comparison of two policies, or of two arms trained with several seeds, on the same examples."""
+"""Paired comparison of two policies on the same examples, and scores and differences of arms with several seeds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from .bootstrap import Score, interval, resample, resampled_counts, seed_interval
-from .metrics import accuracy, label_positions, macro_f1, mcc
+from .bootstrap import Score, divide, interval, resample, resampled_counts, seed_interval
+from .calibration import checked_probabilities, confidence_gaps
+from .metrics import accuracy, label_positions, macro_f1, mcc, mean_of_defined, weighted_auroc
 
 METRICS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], float]] = {
     "macro_f1": ("macro-F1", macro_f1, 0.0),
@@ -16,6 +17,9 @@ METRICS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], float]] = {
     "accuracy": ("accuracy", accuracy, 0.0),
 }
 """What arms can be compared in: the score's name in tables, its function of confusion matrices, its lowest value."""
+FORECAST_SCORES = {"auroc": "AUROC", "brier_skill": "Brier skill", "ece": "ECE"}
+"""Scores of the probabilities that an arm gives to labels, and their names in tables."""
+_FORECAST_BOUNDS = ((0.0, 1.0), (-np.inf, 1.0), (0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,41 @@ def arm_scores(
     drawn = scores_resampled(truth, guesses, len(labels), metric, block=block)
     bounds = (METRICS[metric][2], 1.0)
     return seed_interval(drawn[0], drawn[1:].mean(axis=1), len(truth) // block, bounds), tuple(drawn[0].tolist())
+
+
+def forecast_scores(
+    by_seed: Sequence[np.ndarray], truth: np.ndarray, prior: np.ndarray, block: int = 1
+) -> dict[str, Score]:
+    """AUROC, Brier skill and expected calibration error of an arm.
+
+    They are those of `discrimination` and `calibration` for each seed, and their intervals those of `seed_interval`.
+
+    `by_seed` are float arrays (N, K), the probabilities of the labels for each seed; a row of NaN is no answer. `truth`
+    is an int array (N,) in [0, K), and `prior`, float (K,), has the shares of the labels in training: the reference of
+    the skill. `block` is as in `compare`. Raises `ValueError` as `calibration` does.
+    """
+    truth = np.asarray(truth)
+    stated = [checked_probabilities(np.asarray(each), truth)[0] for each in by_seed]
+    n, kinds = stated[0].shape
+    right = np.eye(kinds)[truth]
+    reference = ((np.asarray(prior) - right) ** 2).sum(axis=1)
+    losses = [((each - right) ** 2).sum(axis=1) for each in stated]
+    gaps = [confidence_gaps(each.max(axis=1), each.argmax(axis=1) == truth)[0] for each in stated]
+
+    def statistic(weights: np.ndarray) -> np.ndarray:
+        areas = [
+            mean_of_defined(np.stack([weighted_auroc(each[:, kind], truth == kind, weights) for kind in range(kinds)]))
+            for each in stated
+        ]
+        skills = [1 - divide(weights @ loss, weights @ reference) for loss in losses]
+        errors = [np.abs(weights @ gap).sum(axis=1) / weights.sum(axis=1) for gap in gaps]
+        return np.stack([np.stack(each, axis=1) for each in (areas, skills, errors)], axis=2)
+
+    drawn = resample(statistic, n, block=block)
+    return {
+        name: seed_interval(drawn[0, :, at], drawn[1:, :, at].mean(axis=1), n // block, bounds)
+        for at, (name, bounds) in enumerate(zip(FORECAST_SCORES, _FORECAST_BOUNDS, strict=True))
+    }
 
 
 def arm_difference(

@@ -181,5 +181,5 @@ async def _rewards(episodes: Sequence[tuple[SciSciEnv, str]], quoting: bool) -> 
     for env, text in episodes:
         if quoting:
             text = env.gold_answer().replace(env.answer_for(env.gold_label), text)
-        rewards.append((await play_episode(env, lambda _, text=text: text)).reward)
+        rewards.append((await play_episode(env, text)).reward)
     return np.array(rewards)

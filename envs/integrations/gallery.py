@@ -87,7 +87,7 @@ def entry(env_class: type[SciSciEnv]) -> str:
 def _play(env_class: type[SciSciEnv], text: str) -> Episode:
     example = env_class.benchmark_examples(sample_papers())[0]
     options = {name: value for name, value in SHOWN.items() if name in env_class.option_names()}
-    return run_sync(play_episode(make(env_class.env_id, *example, **options), lambda messages: text))
+    return run_sync(play_episode(make(env_class.env_id, *example, **options), text))
 
 
 def _row(name: str, text: str, env_class: type[SciSciEnv]) -> str:

@@ -25,14 +25,14 @@ class Episode:
     reward: float
 
 
-async def play_episode(env: MessageEnv, policy: Callable[[list[Message]], str | Awaitable[str]]) -> Episode:
-    """Play `env` with a policy that turns what it sees into text, at once or asynchronously.
+async def play_episode(env: MessageEnv, policy: str | Callable[[list[Message]], str | Awaitable[str]]) -> Episode:
+    """Play `env` with a policy that turns what it sees into text, at once or asynchronously, or that always writes one.
 
     Raises `RuntimeError` if the episode does not end within 20 messages.
     """
     observations, answers, reward = [await env.initial_observation()], [], 0.0
     for _ in range(LONGEST_EPISODE):
-        text = policy(observations[-1])
+        text = policy if isinstance(policy, str) else policy(observations[-1])
         answers.append(text if isinstance(text, str) else await text)
         result = await env.step(Message(role="assistant", content=answers[-1]))
         reward += result.reward

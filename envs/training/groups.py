@@ -29,8 +29,7 @@ from ..kit.base import Example, SciSciEnv
 from ..kit.renderers import renderer_of
 from ..registry import spec
 from .order import Order, Shuffled, drawn_rows, epoch_order
-from .outcomes import outcome_metrics
-from .transcripts import EpisodeLog
+from .outcomes import EpisodeLog, outcome_metrics
 
 
 class SciSciTokenEnv(RenderedInPlace):

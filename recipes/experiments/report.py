@@ -10,8 +10,7 @@ from typing import Any
 from rich.table import Table as TerminalTable
 
 from ...envs.registry import spec
-from ...evaluation.arm_forecasts import FORECAST_SCORES
-from ...evaluation.comparison import METRICS
+from ...evaluation.comparison import FORECAST_SCORES, METRICS
 from ...evaluation.render.pictures import curves_svg, reliability_svg, scores_svg
 from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, write_experiment_page

@@ -9,10 +9,9 @@ import numpy as np
 
 from ...datasets.store import load_card
 from ...envs.registry import spec
-from ...evaluation.arm_forecasts import forecast_scores
 from ...evaluation.ask import Answer
 from ...evaluation.bootstrap import Score
-from ...evaluation.comparison import METRICS, ArmDifference, arm_difference, arm_scores
+from ...evaluation.comparison import METRICS, ArmDifference, arm_difference, arm_scores, forecast_scores
 from ...evaluation.metrics import score
 from ...evaluation.outcome import stated
 from ...evaluation.records import git_revision, plain

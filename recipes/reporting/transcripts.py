@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ...envs.training.transcripts import EPISODE
+from ...envs.training.outcomes import EPISODE
 from ..monitoring.metrics import run_store
 
 # A message's begin in ChatML, with its role; the header after which the policy answers; and any special token.

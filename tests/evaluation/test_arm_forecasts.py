@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scisci_gym.evaluation.arm_forecasts import forecast_scores
 from scisci_gym.evaluation.calibration import calibration
+from scisci_gym.evaluation.comparison import forecast_scores
 from scisci_gym.evaluation.metrics import discrimination
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scisci_gym.cli import app
-from scisci_gym.envs.training.transcripts import EPISODE
+from scisci_gym.envs.training.outcomes import EPISODE
 from scisci_gym.evaluation.render.pages import render_page
 from scisci_gym.evaluation.render.pictures import curves_svg, running_mean
 from scisci_gym.recipes.monitoring.recorded import recorded_run
