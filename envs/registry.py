@@ -64,10 +64,7 @@ def specs() -> list[type[SciSciEnv]]:
 def spec(env_id: str) -> type[SciSciEnv]:
     """The environment registered under `env_id`.
 
-    Raises
-    ------
-    ValueError
-        If there is none; the message names the closest ids, or why that of another package is not there.
+    Raises `ValueError` if there is none; it names the closest ids, or why that of another package is not there.
     """
     if env_id not in _SPECS:
         _import_all()

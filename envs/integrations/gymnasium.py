@@ -42,18 +42,9 @@ class AnyText(gymnasium.Space[str]):
 class SciSciGymnasiumEnv(gymnasium.Env[str, str]):
     """An environment of the suite as a Gymnasium environment.
 
-    Parameters
-    ----------
-    env_id : str
-    dataset : str or None
-        Folder that `scisci-gym build` wrote; None: the environment variable `SCISCI_GYM_DATASET`, or else the nine
-        built-in papers.
-    split : "train" | "validation" | "test"
-    **options
-        Options of the environment, such as ``prompt="short"``.
+    The dataset is a folder that `scisci-gym build` wrote; None: the environment variable `SCISCI_GYM_DATASET`, or else
+    the nine built-in papers. Further `options` are those of the environment, such as ``prompt="short"``.
 
-    Notes
-    -----
     `reset` draws a paper with the environment's own generator (``seed=``), or takes ``options={"index": 3}``. An
     observation is the text of the newest message; `info` has the whole conversation, and after the last step the
     metrics and the right answer.

@@ -90,17 +90,8 @@ def test_a_right_answer_earns_the_best_reward():
 def new_package(folder: str | Path, env_id: str) -> list[Path]:
     """Write the package and return its files: `pyproject.toml`, a module and a test.
 
-    Parameters
-    ----------
-    folder : path
-        A new folder, or an empty one. Its name becomes that of the package.
-    env_id : str
-        Such as ``team-size-v0``: lower case words and a version.
-
-    Raises
-    ------
-    BadInput
-        If the id has another form, or the folder holds something.
+    The `folder` is a new one, or empty; its name becomes that of the package. The id is such as ``team-size-v0``: lower
+    case words and a version. Raises `BadInput` if it has another form, or the folder holds something.
     """
     folder = Path(folder)
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*-v\d+", env_id):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -33,14 +34,8 @@ class Rival:
 
 
 class Hints:
-    """What a player may ask for about an example: how common the labels are, then labels that are wrong, half of those
-    that are left at a time. The last wrong one is never told.
-
-    Parameters
-    ----------
-    env : SciSciEnv
-    shares : mapping from label to its share among the examples
-    """
+    """What a player may ask for about an example: how common the labels are (`shares`), then labels that are wrong,
+    half of those that are left at a time. The last wrong one is never told."""
 
     def __init__(self, env: SciSciEnv, shares: Mapping[str, float]):
         self.shares, self.taken = shares, 0
@@ -48,7 +43,6 @@ class Hints:
         Random(env.example_id).shuffle(self.wrong)
 
     def take(self) -> str:
-        """The next hint."""
         if self.taken and len(self.wrong) < 2:
             return "There is no further hint."
         self.taken += 1
@@ -69,13 +63,8 @@ def play_examples(
 ) -> None:
     """Ask a person about one example after the other, explain what each answer earned, and add up.
 
-    Parameters
-    ----------
-    options : mapping
-        Of the environment, for the player.
-    shares : mapping from label to its share among the examples, for hints
-    rival : Rival, optional
-        Its answer is shown after the player's.
+    `options` are those of the player's environment, `shares` those of the labels among the examples, for hints. The
+    answer of a `rival` is shown after the player's.
     """
     console.print(f"An empty line sends your answer; {HINT} gives a hint.", style="dim", highlight=False)
     own: list[Episode] = []
@@ -85,7 +74,7 @@ def play_examples(
             console.rule(f"example {number} of {len(examples)}")
         env = make(env_id, *example, **options)
         hints = Hints(env, shares)
-        own.append(_by_hand(console, env, hints))
+        own.append(run_sync(play_episode(env, partial(_answer, console, env, hints))))
         _explain(console, env, own[-1], hints)
         if rival is not None:
             others.append(rival.play(example))
@@ -105,16 +94,9 @@ def print_messages(console: Console, messages: Sequence[Message]) -> None:
         console.print(Panel(Text(str(message["content"])), title=message["role"], title_align="left"))
 
 
-def _by_hand(console: Console, env: SciSciEnv, hints: Hints) -> Episode:
-    def player(shown: list[Message]) -> str:
-        print_messages(console, shown[-1:])
-        return _answer(console, env, hints)
-
-    return run_sync(play_episode(env, player))
-
-
-def _answer(console: Console, env: SciSciEnv, hints: Hints) -> str:
+def _answer(console: Console, env: SciSciEnv, hints: Hints, shown: list[Message]) -> str:
     """What the player sends: a text that counts as an answer, or an empty one. Anything else is asked for again."""
+    print_messages(console, shown[-1:])
     while True:
         text = _read_answer()
         if text == HINT:

@@ -16,17 +16,8 @@ _LABEL_SETS = (DISRUPTION_LABELS, NOVELTY_LABELS)
 def compute_reward(completion: Completion, ground_truth: str) -> float:
     """Reward of an answer to ``disruption-v0`` or ``novelty-v0``: +1 or -1, whatever the text.
 
-    Parameters
-    ----------
-    completion : str or list of messages
-        What the model wrote.
-    ground_truth : str
-        The right label; which labels there are follows from it.
-
-    Raises
-    ------
-    ValueError
-        If `ground_truth` is no label. Never because of the completion.
+    `completion` is what the model wrote, and `ground_truth` the right label; which labels there are follows from it.
+    Raises `ValueError` if `ground_truth` is no label, and never because of the completion.
 
     Examples
     --------

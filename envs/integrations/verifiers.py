@@ -78,16 +78,9 @@ def load_environment(
 ) -> vf.Environment:
     """An environment of the suite as a verifiers environment.
 
-    Parameters
-    ----------
-    task : str
-        Id of the environment. Not `env_id`: in verifiers that is the name of this module.
-    dataset : str or None
-        Folder that `scisci-gym build` wrote; None: the environment variable `SCISCI_GYM_DATASET`, or else the nine
-        built-in papers.
-    split : "train" | "validation" | "test"
-    **options
-        Options of the environment, such as ``prompt="short"``.
+    `task` is the id of the environment; not `env_id`: in verifiers that is the name of this module. The dataset is a
+    folder that `scisci-gym build` wrote; None: the environment variable `SCISCI_GYM_DATASET`, or else the nine built-in
+    papers. Further `options` are those of the environment, such as ``prompt="short"``.
     """
     examples, options = examples_of(task, dataset, split), options_of(task, dataset, options)
     rows = []

@@ -26,11 +26,8 @@ def format_answer(label: str) -> str:
 def message_text(message: object) -> str:
     """The text of a message, without its thinking; "" for whatever is not a message with a text.
 
-    Parameters
-    ----------
-    message : object
-        Anything. A message is a mapping whose ``content`` is a text or a list of parts, each a mapping with a ``type``.
-        The parts of type ``text`` are joined. A content that is neither, or one malformed part, leaves no text at all.
+    A message is a mapping whose ``content`` is a text or a list of parts, each a mapping with a ``type``. The parts of
+    type ``text`` are joined. A content that is neither, or one malformed part, leaves no text at all.
 
     Examples
     --------

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tinker_cookbook.completers import MessageCompleter
-from tinker_cookbook.renderers import Message
 
 from ..kit.answers import message_text
+from ..kit.base import user_message
 from ..kit.fencing import as_data
 from ..kit.prompts import DATA
 from ..kit.single_turn import LabelEnv
@@ -210,14 +210,9 @@ class CompleterChallenger(Challenger):
     limits: Limits = LIMITS
 
     async def argue(self, case: Case) -> str:
-        return message_text(await self.completer(challenge_prompt(case)))
-
-
-def challenge_prompt(case: Case) -> list[Message]:
-    """What a model that challenges is asked, with the paper and the agent's text fenced off as data."""
-    answer, labels = as_data(case.answer[-LONGEST_ANSWER:]), ", ".join(case.labels)
-    text = PROMPT.format(data=DATA, paper=case.paper, answer=answer, labels=labels, label=case.label)
-    return [Message(role="user", content=text)]
+        answer, labels = as_data(case.answer[-LONGEST_ANSWER:]), ", ".join(case.labels)
+        text = PROMPT.format(data=DATA, paper=case.paper, answer=answer, labels=labels, label=case.label)
+        return message_text(await self.completer(user_message(text)))
 
 
 CHALLENGERS: Named[Challenger] = Named("challenger", Challenger)  # type: ignore[type-abstract]

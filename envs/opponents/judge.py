@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 
 from tinker_cookbook.completers import MessageCompleter
-from tinker_cookbook.renderers import Message
 
 from ..kit.answers import answer_text, message_text
+from ..kit.base import user_message
 from ..kit.fencing import as_data
 from ..kit.prompts import DATA
 from .challengers import LONGEST_ANSWER
@@ -45,7 +45,7 @@ class ReasonsJudge:
         judge cannot read.
         """
         shown = as_data(response[-LONGEST_ANSWER:])
-        prompt = [Message(role="user", content=QUESTION.format(data=DATA, paper=paper, response=shown))]
+        prompt = user_message(QUESTION.format(data=DATA, paper=paper, response=shown))
 
         async def grade() -> str:
             return message_text(await self.completer(prompt))

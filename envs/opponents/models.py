@@ -49,19 +49,12 @@ async def ask(
 ) -> Answer | None:
     """What a model answered, or None if every attempt failed.
 
-    Parameters
-    ----------
-    call : callable
-        Starts one attempt. An attempt fails if it raises an `Exception`, takes longer than `limits.timeout`, or gives
-        something that is not a text. One that blocks the event loop cannot be interrupted.
-    read : callable
-        Makes the answer of the first `limits.longest` characters; None where they hold none, which is a failure too.
-    limits : Limits
+    `call` starts one attempt, which fails if it raises an `Exception`, takes longer than `limits.timeout`, or gives
+    something that is not a text. One that blocks the event loop cannot be interrupted. `read` makes the answer of the
+    first `limits.longest` characters; None where they hold none, which is a failure too.
 
-    Raises
-    ------
-    asyncio.CancelledError
-        If the caller, or the attempt itself, is cancelled: that ends a run and is no failure of the model.
+    Raises `asyncio.CancelledError` if the caller, or the attempt itself, is cancelled: that ends a run and is no
+    failure of the model.
     """
     for attempt in range(limits.attempts):
         if attempt:

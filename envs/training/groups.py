@@ -120,8 +120,7 @@ def side_shifts(rewards: Sequence[float], sides: Sequence[str]) -> list[float]:
     The cookbook centres a group as a whole. If two sides share a mean, whoever lowers the other's rewards raises its
     own advantage, and learns to do so. The shifts give every side the mean of the group, which stays what it was.
 
-    Of G rewards, one or more, and the sides they belong to, G shifts: the mean of the group minus the mean of the
-    rollout's side, 0 where there is one side.
+    One for each of G >= 1 rewards: the mean of the group minus that of the rollout's side, 0 where there is one side.
 
     Examples
     --------
