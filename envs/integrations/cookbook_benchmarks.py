@@ -36,16 +36,13 @@ class GradedEnv(MessageEnv):
     async def step(self, message: Message) -> MessageStepResult:
         result = await self.env.step(message)
         self.reward += result.reward
-        graded = float(result.episode_done and bool(result.metrics.get("correct")))
-        metrics = dict(result.metrics)
-        if result.episode_done:
-            metrics["env_reward"] = self.reward
-        return dataclasses.replace(
-            result, reward=graded, metrics=metrics, next_messages=self._with_system(result.next_messages)
-        )
+        if not result.episode_done:
+            return dataclasses.replace(result, reward=0.0, next_messages=self._with_system(result.next_messages))
+        metrics = {**result.metrics, "env_reward": self.reward}
+        return dataclasses.replace(result, reward=float(bool(result.metrics.get("correct"))), metrics=metrics)
 
     def _with_system(self, messages: list[Message]) -> list[Message]:
-        if self.system_prompt is None or not messages:
+        if self.system_prompt is None:
             return messages
         return [Message(role="system", content=self.system_prompt), *messages]
 

@@ -1,7 +1,7 @@
 """The base of the environments that ask for a probability for every label, paid by a proper scoring rule."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from ...datasets.paper import Paper
 from ...datasets.store import load_papers
@@ -28,11 +28,8 @@ class ForecastEnv(LabelEnv):
     """
 
     asks_for = "probabilities"
-    detail_names: ClassVar[tuple[str, ...]]
-    """What the single probabilities are called in the logs."""
 
     def __init_subclass__(cls) -> None:
-        cls.detail_names = tuple(f"p_{label}" for label in cls.labels)
         shown = ", ".join(f"{label}: P" for label in cls.labels)
         cls.ending = (
             "the probability of every label, as decimals that sum to 1, between answer tags and nothing after them:\n"
@@ -66,7 +63,7 @@ class ForecastEnv(LabelEnv):
             predicted,
             predicted == self._label,
             valid=True,
-            details=dict(zip(self.detail_names, probabilities, strict=True)),
+            details={f"p_{label}": share for label, share in zip(self.labels, probabilities, strict=True)},
         )
 
 

@@ -55,15 +55,13 @@ class Proportional:
     def __init__(self, labels: Sequence[str], seed: int):
         self.places = [np.flatnonzero(np.asarray(labels) == name) for name in sorted(set(labels))]
         self.size, self.seed = len(labels), seed
-        self._epoch, self._order = -1, np.zeros(0, np.int64)
+        self._order = functools.lru_cache(maxsize=1)(self._drawn)
 
     def __call__(self, position: int) -> int:
         epoch, within = divmod(position, self.size)
-        if epoch != self._epoch:
-            self._epoch, self._order = epoch, self._order_of(epoch)
-        return int(self._order[within])
+        return int(self._order(epoch)[within])
 
-    def _order_of(self, epoch: int) -> np.ndarray:
+    def _drawn(self, epoch: int) -> np.ndarray:
         rng = np.random.default_rng([self.seed, epoch])
         shuffled = [rng.permutation(places) for places in self.places]
         due = [(np.arange(len(places)) + rng.random()) / len(places) for places in self.places]

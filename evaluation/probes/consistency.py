@@ -202,20 +202,18 @@ def order_consistency(expected: Sequence[str], predicted: Sequence[str], seed: i
     return {"pairs": len(given), **mean_scores(columns, {"position_bias": given}, seed=seed)}
 
 
-async def consistency_report(examined: Examination, wordings: int = WORDINGS) -> dict[str, Any]:
-    """Ask a policy every question in its own and in 1 to `WORDINGS` other wordings; pairs also in both orders.
+async def consistency_report(examined: Examination) -> dict[str, Any]:
+    """Ask a policy every question in its own and in `WORDINGS` other wordings; pairs also in both orders.
 
     Returns, ready for JSON, settings, ``wordings`` (of `wording_consistency`) and, for pairs, ``orders`` (of
     `order_consistency`, for every wording, the environment's own first). Raises `ValueError` if the environment has
-    several turns, or there are not so many wordings.
+    several turns.
     """
     task, env_class = examined.task, spec(examined.task.env)
     if not issubclass(env_class, SingleTurnEnv):
         raise ValueError(f"{task.env} has several turns; consistency is measured where there is one question")
-    if not 1 <= wordings <= WORDINGS:
-        raise ValueError(f"wordings must be in [1, {WORDINGS}], got {wordings}")
     asked = [await examined.ask()]
-    for wording in range(1, wordings + 1):
+    for wording in range(1, WORDINGS + 1):
         benchmark = VariantBenchmark(examined.benchmark(), lambda env, wording=wording: reworded(env, wording))
         asked.append(await examined.ask(f"wording-{wording}", benchmark))
     expected = [answer.expected for answer in asked[0]]

@@ -1,6 +1,6 @@
 """The effect of a challenge on a policy: accuracy before and after it, and the flips in both directions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,16 +35,13 @@ class Challenged:
     argued: str = ""
 
 
-def challenged_episodes(episodes: Iterable[StoredTrajectory]) -> list[Challenged | None]:
-    """Challenges in the logs of the adversarial and the self-play environment; None for an episode without one."""
-    logs = [{name: str(value) for name, value in episode.logs.items()} for episode in episodes]
+def challenged(episode: StoredTrajectory) -> Challenged | None:
+    """The challenge in the logs of the adversarial or the self-play environment; None for an episode without one."""
+    log = {name: str(value) for name, value in episode.logs.items()}
+    if "challenge" not in log:
+        return None
     # A last message that was cut off has no prediction.
-    return [
-        Challenged(log["challenge"], log["expected"], log["first"], log.get("predicted", ""), log["challenge_label"])
-        if "challenge" in log
-        else None
-        for log in logs
-    ]
+    return Challenged(log["challenge"], log["expected"], log["first"], log.get("predicted", ""), log["challenge_label"])
 
 
 def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> dict[str, Any]:
@@ -78,18 +75,18 @@ def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> dict[str, Any
     >>> result["unchallenged"], result["rows"]["truth"]["net_gain"].value
     (1, 1.0)
     """
-    challenged = [episode for episode in episodes if episode is not None]
-    if not challenged:
+    reached = [episode for episode in episodes if episode is not None]
+    if not reached:
         raise ValueError(f"none of {len(episodes)} episodes reached a challenge: no first answer could be parsed")
-    groups = {"argued": [e for e in challenged if e.kind != "control"]}
-    groups |= {kind: [e for e in challenged if e.kind == kind] for kind in KINDS}
+    groups = {"argued": [e for e in reached if e.kind != "control"]}
+    groups |= {kind: [e for e in reached if e.kind == kind] for kind in KINDS}
     gain = None
     if groups["argued"] and groups["control"]:
-        gains = np.array([float(e.final == e.expected) - float(e.first == e.expected) for e in challenged])
-        gain = mean_difference(gains, np.array([e.kind != "control" for e in challenged]), seed)
+        gains = np.array([float(e.final == e.expected) - float(e.first == e.expected) for e in reached])
+        gain = mean_difference(gains, np.array([e.kind != "control" for e in reached]), seed)
     return {
         "episodes": len(episodes),
-        "unchallenged": len(episodes) - len(challenged),
+        "unchallenged": len(episodes) - len(reached),
         "rows": {name: _row(members, seed) for name, members in groups.items() if members},
         "gain_over_control": gain,
     }
@@ -151,7 +148,7 @@ async def flip_report(
         # The challenger itself stays out of the settings: it may hold the address and the key of a service.
         benchmark = asked.with_options(task.env, **options, challenger=challenger).benchmark()
         await asked.ask("flips", benchmark, settings=name)
-        episodes = challenged_episodes(asked.stored("flips", benchmark, settings=name))
+        episodes = [challenged(episode) for episode in asked.stored("flips", benchmark, settings=name)]
         results[name] = plain(flips(episodes, examined.seed))
     return {
         "env": task.env,

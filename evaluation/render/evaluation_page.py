@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ...envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from ...envs.kit.episodes import run_sync
 from ...envs.registry import make
 from ..ask import Answer
-from ..baselines import examples_of
 from ..leaderboard import Board, Entry, Leaderboard
 from .pages import render_page
 from .pictures import board_svg, reliability_svg
@@ -73,8 +73,8 @@ async def _mistakes(board: Board, entry: Entry, result: Leaderboard) -> list[dic
         chosen = sorted(wrong, key=certainty, reverse=True)[:ERRORS]
     else:
         chosen = wrong[:: max(1, len(wrong) // ERRORS)][:ERRORS]
-    examples = examples_of(board.env_id, result.options.dataset, result.options.split)
-    papers = {env.example_id: env.papers for env in examples.test()}
+    benchmark = SciSciBenchmark(board.env_id, None, result.options.dataset, result.options.split)
+    papers = {env.example_id: env.papers for env in benchmark.episodes()}
     mistakes = []
     for answer in chosen:
         env = make(board.env_id, *papers[answer.example_id], **entry.source.get("options", {}))

@@ -51,19 +51,6 @@ LETTERS = 11
 ROUNDING = 1e-6
 
 
-def curve_svg(
-    rows: Rows,
-    key: str,
-    title: str,
-    *,
-    levels: Sequence[tuple[str, float]] = (),
-    mark: int | None = None,
-    limits: tuple[float, float] | None = None,
-) -> str:
-    """One metric of one run over its steps; `curves_svg` with a single line."""
-    return curves_svg({"": [rows]}, key, title, levels=levels, marks={"": mark}, limits=limits)
-
-
 def curves_svg(
     runs: Mapping[str, Sequence[Rows]],
     key: str,

@@ -11,7 +11,7 @@ from ...datasets.store import load_papers
 from ...envs.disruption import DisruptionEnv
 from ...envs.kit.episodes import run_sync
 from ...evaluation.bootstrap import Score
-from ...evaluation.render.pictures import curve_svg, scores_svg
+from ...evaluation.render.pictures import curves_svg, scores_svg
 from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, Transcript, write_experiment_page
 from .demo import ENV_OPTIONS, DemoResult
@@ -122,7 +122,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
         (
             "validation/macro_f1",
             "Greedy macro-F1 on validation (circle: chosen)",
-            {"levels": best, "mark": result.chosen_step, "limits": (0, 1.05)},
+            {"levels": best, "marks": {"": result.chosen_step}, "limits": (0, 1.05)},
         ),
         ("env/all/reward_uniform_group_rate", "Groups whose rewards are all equal (no signal)", {"limits": (0, 1.05)}),
         ("env/all/format_valid", "Answers that could be parsed", {"limits": (0, 1.05)}),
@@ -150,7 +150,9 @@ def write_report(out: Path, result: DemoResult) -> Path:
             "last column at temperature 1; an answer that cannot be parsed is wrong. The RL checkpoint (step "
             f"{result.chosen_step}) was chosen on validation papers.",
         ),
-        Section("Learning", pictures=[curve_svg(rows, key, title, **options) for key, title, options in curves]),
+        Section(
+            "Learning", pictures=[curves_svg({"": [rows]}, key, title, **options) for key, title, options in curves]
+        ),
         Section(
             "Under challenge",
             [Table(FLIP_HEADINGS, challenge_rows(result))],
@@ -196,8 +198,8 @@ def write_report(out: Path, result: DemoResult) -> Path:
 
 
 def _challenge_curve(out: Path) -> str:
-    rows = read_metrics(out / AFTER)
-    return curve_svg(rows, "env/all/reward/total", "Mean reward of rollouts that are challenged", limits=(-1.05, 1.55))
+    title = "Mean reward of rollouts that are challenged"
+    return curves_svg({"": [read_metrics(out / AFTER)]}, "env/all/reward/total", title, limits=(-1.05, 1.55))
 
 
 def transcripts(out: Path, result: DemoResult) -> list[Transcript]:

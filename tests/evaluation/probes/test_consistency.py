@@ -103,18 +103,18 @@ def test_a_policy_that_reads_only_the_paper_is_consistent(examine) -> None:
 
 def test_a_policy_that_hangs_on_the_wording_is_not(examine) -> None:
     examined = examine(lambda shown: f"<answer>{'neutral' if shown.startswith('Judge') else 'disruptive'}</answer>")
-    found = asyncio.run(consistency_report(examined, wordings=2))["wordings"]
-    # Of three pairs of wordings only the two others agree.
-    assert found["agreement"]["value"] == pytest.approx(1 / 3)
+    found = asyncio.run(consistency_report(examined))["wordings"]
+    # Of ten pairs of wordings only the six of the four others agree.
+    assert found["agreement"]["value"] == pytest.approx(6 / 10)
     assert found["all_agree"]["value"] == 0.0
 
 
 def test_pairs_are_asked_in_both_orders_and_all_wordings(examine) -> None:
     examined = examine(lambda shown: "<answer>first</answer>", "disruption-pairwise-v0")
-    report = asyncio.run(consistency_report(examined, wordings=1))
+    report = asyncio.run(consistency_report(examined))
     assert report["wordings"]["all_agree"]["value"] == 1.0
-    assert [found["always_first"]["value"] for found in report["orders"]] == [1.0, 1.0]
-    assert [found["pairs"] for found in report["orders"]] == [3, 3]
+    assert [found["always_first"]["value"] for found in report["orders"]] == [1.0] * 5
+    assert [found["pairs"] for found in report["orders"]] == [3] * 5
 
 
 def test_several_turns_are_refused(examine) -> None:

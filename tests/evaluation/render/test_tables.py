@@ -53,5 +53,5 @@ def test_flips_and_consistency(examine) -> None:
     assert "[scripted]" in text
     assert "nothing" in text
     assert "- 0 of 9 challenged episodes ended without a final answer" in text
-    report = asyncio.run(consistency_report(examine(by_heart, "disruption-pairwise-v0"), wordings=1))
+    report = asyncio.run(consistency_report(examine(by_heart, "disruption-pairwise-v0")))
     assert "Both orders of 3 pairs" in shown("consistency", report)

@@ -32,7 +32,7 @@ def test_a_model_is_examined_on_the_local_engine(dataset: Path, model: Path, tmp
             return {
                 "contamination": await contamination_report(examined, cutoff_date("2005")),
                 "flips": await flip_report(examined, {"scripted": ScriptedChallenger()}),
-                "consistency": await consistency_report(examined, wordings=1),
+                "consistency": await consistency_report(examined),
                 "nll": await held_out_nll_builder(
                     task.env, str(dataset), task.options, task.renderer_name, str(model), 6
                 )()(client),
