@@ -64,14 +64,13 @@ class HeldOutNLL(SamplingClientEvaluator):
 
     async def __call__(self, sampling_client: tinker.SamplingClient) -> dict[str, float]:
         if self._scorer is None:
-            data = [await self._datum(env) for env in self.envs]
+            data = []
+            for env in self.envs:
+                conversation = [*await env.initial_observation(), Message(role="assistant", content=env.gold_answer())]
+                # The default reduction weighs examples alike and not tokens.
+                data.append(conversation_to_datum(conversation, self.renderer, None, reduction="none"))
             self._scorer = SamplerNLLEvaluator(data, name=NAME, tokenizer=self.renderer.tokenizer)
         return await self._scorer(sampling_client)
-
-    async def _datum(self, env: SciSciEnv) -> tinker.Datum:
-        conversation = [*await env.initial_observation(), Message(role="assistant", content=env.gold_answer())]
-        # The default reduction weighs examples alike and not tokens.
-        return conversation_to_datum(conversation, self.renderer, None, reduction="none")
 
 
 def held_out_nll_builder(

@@ -73,9 +73,14 @@ class Examination:
         return self.folder / f"{arm}-{digest}"
 
     async def ask(
-        self, arm: str = "main", benchmark: SciSciBenchmark | None = None, settings: str = "", max_tokens: int = 0
+        self,
+        arm: str = "main",
+        benchmark: SciSciBenchmark | None = None,
+        settings: str = "",
+        max_tokens: int | None = None,
+        temperature: float = 0.0,
     ) -> list[Answer]:
-        """Greedy answers to a benchmark, by default the task's own; `max_tokens` is by default (0) that of the task.
+        """Answers to a benchmark, by default the task's own, of at most `max_tokens`, by default those of the task.
 
         `arm` and `settings` say what is different in this benchmark. They decide where the answers are kept.
         """
@@ -84,7 +89,7 @@ class Examination:
             self.client,
             self.renderer,
             max_tokens=max_tokens or self.task.max_tokens,
-            temperature=0.0,
+            temperature=temperature,
             max_examples=self.max_examples,
             save_dir=self.answers_folder(arm, settings),
         )

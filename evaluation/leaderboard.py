@@ -26,8 +26,6 @@ from .outcome import MAIN_SCORES, Outcome, outcome
 from .records import git_revision, plain, without_secrets
 
 RESULT = "leaderboard.json"
-ENTRY = ("name", "kind", "source", "notes", "outcome", "sampled")
-"""What that file says about an entry."""
 PACKAGES = ("scisci-gym", "tinker", "tinker-cookbook", "torch", "transformers", "scikit-learn", "numpy")
 
 Kind = Literal["baseline", "base model", "run"]
@@ -104,7 +102,7 @@ class Board:
         return max((entry for entry in self.entries if entry.kind != "baseline"), key=_main_value, default=None)
 
     def to_json(self) -> dict[str, Any]:
-        labels = self.env_class.labels
+        labels, of_entry = self.env_class.labels, ("name", "kind", "source", "notes", "outcome", "sampled")
         return plain(
             {
                 "env": self.env_id,
@@ -112,7 +110,7 @@ class Board:
                 "main": self.entries[0].outcome.main,
                 "labels": labels,
                 "training_prior": dict(zip(labels, self.prior, strict=True)),
-                "entries": [{key: getattr(entry, key) for key in ENTRY} for entry in self.entries],
+                "entries": [{key: getattr(entry, key) for key in of_entry} for entry in self.entries],
                 "comparisons": self.versus,
             }
         )

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import chz
 from tinker_cookbook.renderers import Renderer
@@ -84,7 +84,7 @@ class SciSciGroupBuilder(EnvGroupBuilder):
         self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
     ) -> list[tuple[float, Metrics]]:
         """Rewards that depend on all episodes of the group, and metrics: ties, outcomes, and what cut-off ones lack."""
-        inner = [_message_env(env) for env in env_group]
+        inner = [cast(SciSciEnv, cast(SciSciTokenEnv, env).message_env) for env in env_group]
         added = [env.group_reward() for env in inner]
         rewards = [
             sum(step.reward for step in trajectory.transitions) + extra
@@ -134,12 +134,6 @@ def side_shifts(rewards: Sequence[float], sides: Sequence[str]) -> list[float]:
 
 def _of_side(env: SciSciEnv, name: str) -> str:
     return f"{env.side}_{name}" if env.side else name
-
-
-def _message_env(env: Env) -> SciSciEnv:
-    assert isinstance(env, SciSciTokenEnv)
-    assert isinstance(env.message_env, SciSciEnv)
-    return env.message_env
 
 
 class SciSciDataset(RLDataset):

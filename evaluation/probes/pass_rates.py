@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...datasets.atomic_files import write_text_atomically
-from ..ask import Answer, ask
+from ..ask import Answer
 from ..examination import Examination
 
 
@@ -66,28 +66,12 @@ def pass_rates(attempts: Sequence[Sequence[Answer]]) -> list[PassRate]:
 
 async def sampled_pass_rates(examined: Examination, attempts: int) -> list[PassRate]:
     """Pass rates at temperature 1. Attempts are kept in the folder of the examination and not made again."""
-    found = [
-        await ask(
-            examined.benchmark(),
-            examined.client,
-            examined.renderer,
-            max_tokens=examined.task.max_tokens,
-            temperature=1.0,
-            max_examples=examined.max_examples,
-            save_dir=examined.answers_folder("sampled", f"attempt {attempt} of seed {examined.seed}"),
-        )
-        for attempt in range(attempts)
-    ]
-    return pass_rates(found)
+    settings = [f"attempt {attempt} of seed {examined.seed}" for attempt in range(attempts)]
+    return pass_rates([await examined.ask("sampled", settings=each, temperature=1.0) for each in settings])
 
 
-def shares(rows: Sequence[PassRate]) -> dict[str, float]:
+def shares(pass_rates: Sequence[float]) -> dict[str, float]:
     """The mean pass rate, and the shares of examples that were never, sometimes and always right."""
-    return shares_of([row.pass_rate for row in rows])
-
-
-def shares_of(pass_rates: Sequence[float]) -> dict[str, float]:
-    """`shares` of pass rates without their rows."""
     rates = np.array(pass_rates)
     never, always = float(np.mean(rates == 0)), float(np.mean(rates == 1))
     return {"mean": float(rates.mean()), "never right": never, "sometimes": 1 - never - always, "always right": always}

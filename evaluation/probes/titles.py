@@ -5,6 +5,7 @@ field and year, which share words that are common in the field.
 """
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -187,16 +188,16 @@ def title_recalls(papers: Sequence[Paper], texts: Sequence[str]) -> list[TitleRe
     Raises `ValueError` if a title is too short to be completed.
     """
     envs = [TitleCompletionEnv(paper) for paper in papers]
-    strata: defaultdict[tuple[Any, ...], list[TitleCompletionEnv]] = defaultdict(list)
-    for env in envs:
+    strata: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for index, env in enumerate(envs):
         for key in _strata(env.paper):
-            strata[key].append(env)
-    places = {key: {id(env): place for place, env in enumerate(members)} for key, members in strata.items()}
+            strata[key].append(index)
     recalls = []
-    for env, text in zip(envs, texts, strict=True):
-        key = next((key for key in _strata(env.paper) if len(strata[key]) > 1), ())
-        members, place = strata[key], places[key][id(env)]
-        others = [members[(place + step) % len(members)] for step in range(1, min(CONTROLS + 1, len(members)))]
+    for index, (env, text) in enumerate(zip(envs, texts, strict=True)):
+        members = next((strata[key] for key in _strata(env.paper) if len(strata[key]) > 1), [index])
+        place = bisect_left(members, index)
+        steps = range(1, min(CONTROLS + 1, len(members)))
+        others = [envs[members[(place + step) % len(members)]] for step in steps]
         completion = completion_of(text, env.shown)
         scores = np.array([title_score(completion, other.rest) for other in others] or [0.0])
         control, control_known = float(scores.mean()), float((scores >= KNOWN).mean())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.atomic_files import write_json_atomically
-from ...evaluation.probes.pass_rates import shares_of
+from ...evaluation.probes.pass_rates import shares
 from ...evaluation.reachable import Reachable
 
 SCHEMA = "scisci-gym/certificate/1"
@@ -137,6 +137,6 @@ def _difficulty(seeds: Sequence[dict[str, Any]]) -> dict[str, float]:
     rates = [rate for facts in seeds for rate in facts.get("pass_rates", {}).values()]
     if not rates:
         return {}
-    found = shares_of(rates)
+    found = shares(rates)
     named = {"never": "never right", "sometimes": "sometimes", "always": "always right"}
     return {"tasks": len(rates), **{name: round(found[share], 4) for name, share in named.items()}}

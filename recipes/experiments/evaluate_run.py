@@ -130,7 +130,7 @@ async def _layers(
         report(f"{task.env}: {layers.pass_rates} attempts at every example")
         rows = await sampled_pass_rates(examined, layers.pass_rates)
         write_pass_rates(rows, pass_rates_file(run, options.split))
-        extras["pass_rates"] = shares(rows)
+        extras["pass_rates"] = shares([row.pass_rate for row in rows])
     for probe in layers.probes:
         report(f"{task.env}: {probe}")
         write_json_atomically(run / f"{probe}.json", plain(await _probe(probe, examined, layers.cutoff)))

@@ -26,7 +26,7 @@ def test_every_example_has_a_row_with_the_spread_of_its_rewards(examine, tmp_pat
     second = rows[1]
     assert (second.attempts, second.pass_rate, second.mean_reward) == (4, 0.5, 0.0)
     assert (second.lowest_reward, second.highest_reward, second.reward_sd) == (-1.0, 1.0, 1.0)
-    found = shares(rows)
+    found = shares([row.pass_rate for row in rows])
     assert (found["never right"], found["always right"]) == (7 / 9, 1 / 9)
     with write_pass_rates(rows, tmp_path / "rates.csv").open() as file:
         table = list(csv.DictReader(file))
