@@ -91,10 +91,8 @@ class PromptsBuilder(RLDatasetBuilder):
 def build_config(cfg: CLIConfig) -> train_on_policy.Config:
     """The cookbook's configuration of these options.
 
-    Raises
-    ------
-    ValueError
-        If student and teacher have different tokenizers: the teacher would score other tokens than the student wrote.
+    Raises `ValueError` if student and teacher have different tokenizers: the teacher would score other tokens than the
+    student wrote.
     """
     shared = cfg.loop("distill")
     if get_tokenizer(cfg.teacher_model).get_vocab() != get_tokenizer(cfg.model_name).get_vocab():

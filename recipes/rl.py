@@ -29,32 +29,29 @@ from ..envs.training.order import Balanced, LabelOrder, Proportional
 from .kit.balance import AdaptiveOrder, Balance
 from .kit.checkpoints import state_path
 from .kit.compat import metrics_of_all_groups, prepare_rl_resume
-from .kit.config import RecipeConfig, folder_or_name, tiny_notes
+from .kit.config import RecipeConfig, folder_or_name, suited
 from .kit.curriculum import Curriculum, CurriculumOrder, measure_pass_rates
 from .kit.recipe import Recipe
 from .kit.rollouts import Rollouts, rollout_executor
 from .kit.validation import held_out_nll, validation_builders
 
 
-def _groups(config: Any, value: int | None) -> int:
-    """32; for a tiny model 16, but 32 where the answer is probabilities and one of the labels is rare: among 16 papers
-    too few would have it."""
-    if value is not None or tiny_notes(config.model_name) is None:
-        return 32 if value is None else value
+# Defaults of a tiny model.
+RARE = 0.5
+"""A label is rare if fewer papers have it than this share of an equal share."""
+
+
+def _groups(config: Any) -> int:
+    """More where the answer is probabilities and one of the labels is rare: among 16 papers too few would have it."""
     env_class = spec(config.env)
     if env_class.asks_for != "probabilities":
         return 16
     return 32 if _training_facts(config).rarest < RARE / len(env_class.labels) else 16
 
 
-RARE = 0.5
-"""A label is rare if fewer papers have it than this share of an equal share."""
-
-
-def _substeps(config: Any, value: int | None) -> int:
-    parts = config.max_steps_off_policy is not None or config.num_minibatches is not None
-    if value is not None or parts or tiny_notes(config.model_name) is None:
-        return 1 if value is None else value
+def _substeps(config: Any) -> int:
+    if config.max_steps_off_policy is not None or config.num_minibatches is not None:
+        return 1
     groups = config.groups_per_batch
     return groups // 8 if groups >= 16 and groups % 8 == 0 else math.gcd(2, groups)
 
@@ -65,22 +62,18 @@ def _one_label(config: Any) -> bool:
     return env_class.asks_for == "label" and not env_class.label_parts and env_class.turns == 1
 
 
-def _max_steps(config: Any, value: int | None) -> int:
-    """100; for a tiny model 40 where one label about one paper is asked for, 80 for any other answer."""
-    if value is not None or tiny_notes(config.model_name) is None:
-        return 100 if value is None else value
+def _max_steps(config: Any) -> int:
+    """40 where one label about one paper is asked for, 80 for any other answer."""
     return 40 if _one_label(config) and not spec(config.env).drawn else 80
 
 
-def _kl_penalty(config: Any, value: float | None) -> float:
-    """0; more for a tiny model whose answer is more than one label. Without it, a part of the answer that is the same
-    for all papers takes over, and no other is tried again: the best single number of `cd-forecast-v1` in four steps.
+def _kl_penalty(config: Any) -> float:
+    """0; more where the answer is more than one label. Without it, a part of the answer that is the same for all papers
+    takes over, and no other is tried again: the best single number of `cd-forecast-v1` in four steps.
 
     A policy that knows nothing earns most by giving all labels nearly the same probability, and has to unlearn that as
     it begins to read. So for probabilities the coefficient is larger: a tenth of the range of rewards, which for rare
     labels is wide."""
-    if value is not None or tiny_notes(config.model_name) is None:
-        return value or 0.0
     env_class = spec(config.env)
     if env_class.asks_for == "probabilities":
         return round(0.1 * _training_facts(config).reward_span, 3)
@@ -112,13 +105,13 @@ def _facts_of(env_class: type[SciSciEnv], dataset: str, content_hash: str | None
     return _TrainingFacts(min(class_shares(env_class, papers).values()), best - floor)
 
 
-def _balance(config: Any, value: Balance | None) -> Balance:
-    """A tiny model that answers with labels sees them equally often: the most frequent one would take over at once.
+def _balance(config: Any) -> Balance:
+    """A policy that answers with labels sees them equally often: the most frequent one would take over at once.
 
     Where it answers with probabilities, equal shares would teach it wrong ones: every batch has the labels as often as
     all papers have them."""
-    if value is not None or config.curriculum != "none" or tiny_notes(config.model_name) is None:
-        return value or "off"
+    if config.curriculum != "none":
+        return "off"
     env_class = spec(config.env)
     if env_class.asks_for == "probabilities":
         return "proportional"
@@ -130,32 +123,29 @@ class CLIConfig(RecipeConfig):
     """Options of the recipe; every field is a ``name=value`` argument."""
 
     rows: int | None = chz.field(default=None, doc="Training examples to use; None for all.")
-    groups_per_batch: int = chz.field(
-        default=None,
-        munger=_groups,
-        doc="Prompts of an update; default: 32, for a tiny model 16 unless probabilities of a rare label are asked "
-        "for.",
+    groups_per_batch: int = suited(
+        32,
+        _groups,
+        "Prompts of an update; default: 32, for a tiny model 16 unless probabilities of a rare label are asked for.",
     )
     group_size: int = chz.field(default=8, doc="Rollouts of each prompt.")
-    max_steps: int = chz.field(
-        default=None, munger=_max_steps, doc="Updates; default: 100, for a tiny model 40 to 80 by environment."
-    )
+    max_steps: int = suited(100, _max_steps, "Updates; default: 100, for a tiny model 40 to 80 by environment.")
     temperature: float = chz.field(default=1.0, doc="Sampling temperature of the rollouts.")
     loss_fn: LossFnType = chz.field(default="importance_sampling", doc="Loss of the service.")
     loss_fn_config: dict[str, Any] | None = chz.field(
         default=None,
         doc='Settings of the loss as JSON, such as {"clip_low_threshold": 0.8}; default: those of the service.',
     )
-    num_substeps: int = chz.field(
-        default=None,
-        munger=_substeps,
-        doc="Optimizer steps on each batch; default: 1, and one for eight prompts for a tiny model, whose sampling "
+    num_substeps: int = suited(
+        1,
+        _substeps,
+        "Optimizer steps on each batch; default: 1, and one for eight prompts for a tiny model, whose sampling "
         "costs more than its training.",
     )
-    kl_penalty_coef: float = chz.field(
-        default=None,
-        munger=_kl_penalty,
-        doc="Weight of a penalty on the KL divergence from a reference; default: 0, and 0.1 for a tiny model whose "
+    kl_penalty_coef: float = suited(
+        0.0,
+        _kl_penalty,
+        "Weight of a penalty on the KL divergence from a reference; default: 0, and 0.1 for a tiny model whose "
         "answer is more than one label.",
     )
     kl_reference_checkpoint: str | None = chz.field(
@@ -168,10 +158,10 @@ class CLIConfig(RecipeConfig):
         doc="Leave groups with equal rewards out of the update. Metrics stay those of all groups; groups/removed "
         "counts them.",
     )
-    balance_labels: Balance = chz.field(
-        default=None,
-        munger=_balance,
-        doc="Order of papers by label: in every batch as often as among all papers (proportional), by turns (equal), "
+    balance_labels: Balance = suited(
+        "off",
+        _balance,
+        "Order of papers by label: in every batch as often as among all papers (proportional), by turns (equal), "
         "or more often as the policy stops naming it (adaptive, at every validation); default: off; for a tiny model "
         "equal where it answers with labels and proportional where it answers with probabilities.",
     )
@@ -202,10 +192,7 @@ class CLIConfig(RecipeConfig):
 def build_config(cfg: CLIConfig) -> train.Config:
     """The cookbook's configuration of these options. It reads the dataset's card and starts nothing.
 
-    Raises
-    ------
-    ValueError
-        If options contradict each other or name something that does not exist.
+    Raises `ValueError` if options contradict each other or name something that does not exist.
     """
     shared = cfg.loop("rl")
     groups = cfg.groups_per_batch

@@ -109,8 +109,7 @@ def evaluate(
         from ...evaluation.leaderboard import LeaderboardOptions
         from ...evaluation.learned_baselines import sentence_encoder
         from ...evaluation.probes.contamination import cutoff_date
-        from ..experiments.evaluate import evaluate_all
-        from ..experiments.evaluate_run import Layers, evaluate_run, pass_rates_file
+        from ..experiments.evaluate import Layers, evaluate_all, evaluate_run, pass_rates_file
         from ..kit.compat import ignore_deprecated_calls
         from ..kit.preflight import troubles_in_one_line
 

@@ -168,9 +168,8 @@ def study(
     from ..experiments.plan import StudyPlan, arms_for, chosen_arms, with_options
     from ..experiments.plan_file import read_plans
     from ..experiments.report import study_table
-    from ..experiments.result import verdict
-    from ..experiments.studies import run_studies
-    from ..experiments.study import run_study
+    from ..experiments.result import StudyResult, verdict
+    from ..experiments.study import run_studies, run_study
     from ..kit.config import is_known_model
 
     def act_by_file(path: Path) -> None:
@@ -188,11 +187,14 @@ def study(
         if trained is not None:
             return
         for name, result in results.items():
-            console.print(f"\n[bold]{name}[/bold]")
-            console.print(study_table(result))
-            for sentence in verdict(result):
-                console.print(f"- {sentence}", soft_wrap=True)
+            show(console, f"\n[bold]{name}[/bold]", result)
         console.print(f"\nreport: {out / 'report.html'}")
+
+    def show(console: Console, heading: str, result: StudyResult) -> None:
+        console.print(heading)
+        console.print(study_table(result))
+        for sentence in verdict(result):
+            console.print(f"- {sentence}", soft_wrap=True)
 
     def was_given(name: str) -> bool:
         source = context.get_parameter_source(name)
@@ -220,10 +222,7 @@ def study(
             max_examples=max_examples,
         )
         result = run_study(plan, out, console, engine)
-        console.print()
-        console.print(study_table(result))
-        for sentence in verdict(result):
-            console.print(f"- {sentence}", soft_wrap=True)
+        show(console, "", result)
         console.print(f"\nreport: {out / 'report.html'}, numbers: {out / 'study.json'}")
 
     stop_on_bad_input(act)

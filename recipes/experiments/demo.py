@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
@@ -23,6 +26,7 @@ from ...datasets.store import load_card
 from ...datasets.synthetic.corpus import SyntheticCorpus
 from ...engine.compute.loading import parameters_in
 from ...engine.pretrained.get_model import get_model
+from ...envs.adversarial import AdversarialDisruptionEnv
 from ...envs.disruption import DisruptionEnv
 from ...evaluation.ask import Answer
 from ...evaluation.baselines import simple_baselines
@@ -30,17 +34,35 @@ from ...evaluation.comparison import ArmDifference, arm_difference
 from ...evaluation.learned_baselines import TFIDF
 from ...evaluation.metrics import Scores
 from ...evaluation.outcome import PolicyResult, score_answers
-from ..kit.config import TINY_REPORT
+from ...evaluation.probes.flips import READER
+from ...evaluation.records import plain
+from ..kit.config import TINY_REPORT, tiny_notes
 from ..kit.engines import engine_kind
-from ..kit.tiny_model import init_tiny_model
+from ..kit.tiny_model import ensure_tiny_model, init_tiny_model
 from .assessment import Assessment, assess_arms
-from .demo_challenge import ChallengedPolicy, challenge_policies, model_made_meanwhile
-from .demo_settings import DemoSettings, demo_plan, model_folder
+from .demo_plan import CHALLENGED_MODEL, CHALLENGED_RL, DemoSettings, challenge_plan, demo_plan, model_folder
+from .plan import OneSeedPlan
 from .runner import Runner, is_resumed
 
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
 # Real abstracts are three times as long as synthetic ones and have more words: a step takes longer, rounds are fewer.
 SYNTHETIC_MODEL, REAL_MODEL = {"steps": 400}, {"steps": 400, "vocab_size": 3000, "max_rounds": 2}
+CHALLENGED_MODEL_STEPS = 300
+
+
+@dataclass(frozen=True)
+class ChallengedPolicy:
+    """What happened to a policy that was challenged on test papers: the updates of its checkpoint, the mean reward of
+    its greedy episodes, in [-1, 1.5], and its `flip_report`."""
+
+    title: str
+    step: int
+    reward: float
+    flips: dict[str, Any]
+
+    def row(self, kind: str) -> dict[str, Any]:
+        """The result of `flips` for a kind of challenge; empty if it did not occur."""
+        return self.flips["challengers"][READER]["rows"].get(kind, {})
 
 
 @dataclass
@@ -81,7 +103,7 @@ class DemoResult:
             "chosen_step": self.chosen_step,
             "seconds": self.seconds,
             "notes": self.notes,
-            "challenged": [policy.to_json() for policy in self.challenged],
+            "challenged": [asdict(policy) for policy in self.challenged],
         }
 
 
@@ -89,7 +111,7 @@ class Demo:
     """The stages, in order. Each leaves its result in `out`; a second demo continues with what is there.
 
     `engine` is as in `open_engine`, with None for the local engine. With `challenge` there is a second act, on the
-    synthetic corpus only: see `demo_challenge.py`.
+    synthetic corpus only: another tiny model learns to be challenged, and its flips are counted before and after that.
     """
 
     def __init__(
@@ -126,18 +148,17 @@ class Demo:
         with self._stage("data", "dataset built"):
             card = self._dataset(resumed)
         write_json_atomically(self.out / "demo.json", asdict(settings))
-        made_for = (self.out, settings.seed, settings.pretraining_steps)
-        other = model_made_meanwhile(*made_for) if self.challenge else nullcontext()
+        other = _challenged_model_meanwhile(self.out, settings) if self.challenge else nullcontext()
         made = f"tiny model{'s' * self.challenge} pre-trained on unlabelled prompts"
         with self._stage("model", made if settings.model is None else f"{settings.model} is in {self.model}"), other:
             model = self._tiny_model() if settings.model is None else self._language_model(settings.model)
         with Runner(self.console, self.engine, announce=False) as runner:
             with self._stage("SFT", "supervised fine-tuning: on the answer format alone, and on the labels"):
-                self._train(runner, "start", "SFT (start)")
-                self._train(runner, "sft", "SFT (sft)")
+                self._train(runner, self.plan, "start", "SFT (start)")
+                self._train(runner, self.plan, "sft", "SFT (sft)")
             origin = "SFT" if rl["start"] == "sft" else "the answer format"
             with self._stage("RL", f"{rl['steps']} steps of RL from {origin}"):
-                self._train(runner, "rl", "RL")
+                self._train(runner, self.plan, "rl", "RL")
             with self._stage("evaluation", "policies evaluated on the test split, greedy and sampled"):
                 runner.open(self.out / "checkpoints", self.plan.model_name)
                 assessments = asyncio.run(assess_arms(self.plan, self.out, self.console, with_probabilities=False))
@@ -190,17 +211,22 @@ class Demo:
         )
 
     def _second_act(self, runner: Runner) -> list[ChallengedPolicy]:
-        settings = self.settings
-        options = {"group_size": settings.group_size, "lora_rank": settings.lora_rank}
-        if settings.groups is not None:
-            options["groups_per_batch"] = settings.groups
-        steps = (settings.pretraining_steps, settings.rl_steps)
-        return challenge_policies(self.out, settings.seed, runner, self.console, steps, options)
+        plan = challenge_plan(self.out, self.settings)
+        _make_challenged_model(self.out, self.settings)
+        self._train(runner, plan, CHALLENGED_RL, "RL under challenge")
+        runner.open(self.out / "checkpoints", plan.model_name)
+        assessed = assess_arms(plan, self.out, self.console, with_probabilities=False, sampled=False)
+        policies = []
+        for each in asyncio.run(assessed):
+            assert each.flips is not None
+            reward = fmean(answer.reward for answer in each.greedy)
+            policies.append(ChallengedPolicy(plan.arm(each.arm).title, each.step, reward, plain(each.flips)))
+        return policies
 
-    def _train(self, runner: Runner, name: str, title: str) -> None:
-        arm = self.plan.arm(name)
+    def _train(self, runner: Runner, plan: OneSeedPlan, name: str, title: str) -> None:
+        arm = plan.arm(name)
         assert arm.recipe is not None
-        runner.train(arm.recipe, self.plan.config(self.out, arm, self.settings.seed), title)
+        runner.train(arm.recipe, plan.config(self.out, arm, self.settings.seed), title)
 
     @contextmanager
     def _stage(self, name: str, what: str) -> Iterator[None]:
@@ -273,3 +299,29 @@ class Demo:
                 f"short of the {model['probe_target']:.3f} asked for: expect weak features."
             )
         return model
+
+
+def _make_challenged_model(out: Path, settings: DemoSettings) -> None:
+    """Make the tiny model of the second act, unless it is there."""
+    ensure_tiny_model(
+        out / CHALLENGED_MODEL,
+        out / "data",
+        options=ENV_OPTIONS,
+        env_id=AdversarialDisruptionEnv.env_id,
+        seed=settings.seed,
+        progress=False,
+        steps=settings.pretraining_steps or CHALLENGED_MODEL_STEPS,
+    )
+
+
+@contextmanager
+def _challenged_model_meanwhile(out: Path, settings: DemoSettings) -> Iterator[None]:
+    """Make that model in another process while the block runs: pre-training keeps one core busy, and most machines have
+    two. An error of it is raised when the block has ended."""
+    if tiny_notes(str(out / CHALLENGED_MODEL)) is not None:
+        yield
+        return
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        made = pool.submit(_make_challenged_model, out, settings)
+        yield
+        made.result()

@@ -15,8 +15,7 @@ from ...evaluation.render.pictures import curves_svg, scores_svg
 from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, Transcript, write_experiment_page
 from .demo import ENV_OPTIONS, DemoResult
-from .demo_challenge import AFTER
-from .demo_settings import LANGUAGE_MODEL, model_folder
+from .demo_plan import CHALLENGED_RL, LANGUAGE_MODEL, model_folder
 from .report import FLIP_HEADINGS, flip_rows, terminal_table
 from .result import compared
 
@@ -199,7 +198,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
 
 def _challenge_curve(out: Path) -> str:
     title = "Mean reward of rollouts that are challenged"
-    return curves_svg({"": [read_metrics(out / AFTER)]}, "env/all/reward/total", title, limits=(-1.05, 1.55))
+    return curves_svg({"": [read_metrics(out / CHALLENGED_RL)]}, "env/all/reward/total", title, limits=(-1.05, 1.55))
 
 
 def transcripts(out: Path, result: DemoResult) -> list[Transcript]:

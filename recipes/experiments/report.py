@@ -26,6 +26,7 @@ CURVES = (
     ("kl_policy_base", "KL to the reference", None),
     ("train_mean_nll", "SFT loss (nats per token)", None),
 )
+QUESTION = "What does reinforcement learning gain over supervised learning?"
 CASES = 6
 # Beside the metric of the plan.
 OTHERS = {"accuracy": "accuracy", "macro_f1": "macro-F1", "mcc": "MCC", **FORECAST_SCORES}
@@ -33,8 +34,8 @@ FLIP_HEADINGS = ("", "challenge", "episodes", "right before", "right after", "ri
 FLIP_COLUMNS = ("before", "after", "right_to_wrong", "wrong_to_right")
 
 
-def write_study_report(result: StudyResult, assessments: Sequence[Assessment], out: Path) -> Path:
-    """Write `report.html` into the study's folder and return its path."""
+def write_study_report(result: StudyResult, assessments: Sequence[Assessment], out: Path) -> None:
+    """Write `report.html` into the study's folder."""
     plan, card, titles = result.plan, result.card, {row.name: row.title for row in result.rows}
     runs = {
         arm.title: [read_metrics(plan.folder(out, arm, seed)) for seed in plan.seeds]
@@ -129,10 +130,10 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
             folded=True,
         ),
     ]
-    return write_experiment_page(
+    write_experiment_page(
         out / "report.html",
         "scisci-gym study",
-        "What does reinforcement learning gain over supervised learning?",
+        QUESTION,
         f"{plan.env} on {plan.dataset}, model {plan.model_name}, seeds {seeds}, {result.papers:,} papers of the "
         f"{plan.split} split. Every arm saw the same frozen splits and prompts; its checkpoint was chosen on "
         "validation papers.",

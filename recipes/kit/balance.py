@@ -32,14 +32,8 @@ def adapted_shares(named: Mapping[str, float] | None, wanted: Mapping[str, float
     the last answers and not their sum over time: training adds up what it is shown already, and weights that added up
     as well would swing from one label to the other.
 
-    Parameters
-    ----------
-    named : mapping from label to its share of the answers, or None as long as there are none
-    wanted : mapping from label to the share that is to be named: its share of the training papers
-
-    Returns
-    -------
-    mapping from label to share, in the order of `wanted`; they sum to 1.
+    `named` has the share of the answers that each label got, None as long as there are none; `wanted` the share that it
+    is to have, which is its share of the training papers. The result is in the order of `wanted`, and sums to 1.
 
     Examples
     --------
@@ -76,15 +70,9 @@ def apportioned(shares: Mapping[str, float], seats: int) -> dict[str, int]:
 class Adaptive:
     """An `Order` in batches whose shares of labels follow from the policy's answers; see `adapted_shares`.
 
-    Parameters
-    ----------
-    labels : sequence of str, length N
-        Gold label of every example.
-    groups_per_batch : int
-    named : callable
-        Step -> shares of the labels among the last answers before it, or None. A batch depends on what was logged up
-        to two steps before it, so that a resumed run, which logs the same, takes the same papers.
-    seed : int
+    `labels` are the gold labels of all examples. `named` gives the shares of the labels among the last answers before a
+    step, or None. A batch depends on what was logged up to two steps before it, so that a resumed run, which logs the
+    same, takes the same papers.
     """
 
     def __init__(

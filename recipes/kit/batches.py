@@ -13,12 +13,8 @@ from tinker_cookbook.supervised.types import SupervisedDataset
 class ShuffledBatches(SupervisedDataset):
     """Batches of items, of which `datums_of` makes the data to train on; items that fill no batch are left out.
 
-    `set_epoch` draws another order for every epoch; before it the items come in their own.
-
-    Raises
-    ------
-    ValueError
-        If the items, which `name` names, do not fill a batch.
+    `set_epoch` draws another order for every epoch; before it the items come in their own. Raises `ValueError` if the
+    items, which `name` names, do not fill a batch.
     """
 
     def __init__(

@@ -45,12 +45,7 @@ def best_checkpoint(log_path: str | Path, by: str | None = None) -> tuple[Checkp
     """The checkpoint with the best validation score, and that score: `validation_measure` of the run, or the metric
     that `by` names.
 
-    Of equal ones it is the earliest.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the run has no checkpoint that was validated.
+    Of equal ones it is the earliest. Raises `FileNotFoundError` if the run has no checkpoint that was validated.
     """
     state = read_state(log_path)
     by = by or validation_measure(state.config.get("env"), state.config.get("choose_by")).key
@@ -65,13 +60,7 @@ def best_checkpoint(log_path: str | Path, by: str | None = None) -> tuple[Checkp
 
 
 def last_checkpoint(log_path: str | Path, kind: str = "state_path") -> str:
-    """``state_path`` or ``sampler_path`` of the last checkpoint of a run.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder holds no run, or the run has no such checkpoint.
-    """
+    """``state_path`` or ``sampler_path`` of the last checkpoint of a run; a `FileNotFoundError` if it has none."""
     for record in reversed(checkpoint_records(log_path)):
         if record.has(kind):
             return str(record.get(kind))
@@ -81,10 +70,7 @@ def last_checkpoint(log_path: str | Path, kind: str = "state_path") -> str:
 def chosen_checkpoint(log_path: str | Path) -> Checkpoint:
     """The best checkpoint on validation, or the last one of a run without validation.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the run has no checkpoint to sample from.
+    Raises `FileNotFoundError` if the run has no checkpoint to sample from.
     """
     try:
         return best_checkpoint(log_path)[0]
@@ -98,10 +84,7 @@ def chosen_checkpoint(log_path: str | Path) -> Checkpoint:
 def state_path(start: str | None) -> str | None:
     """Where training starts from: a ``tinker://`` path unchanged, or the chosen checkpoint of the run in a folder.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the folder holds no run with a state to train on from.
+    Raises `FileNotFoundError` if the folder holds no run with a state to train on from.
     """
     if start is None or "://" in start:
         return start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,17 +29,13 @@ def folder_or_name(config: Any, value: str | None) -> str | None:
 MAX_TOKENS = 1024
 """The largest number of tokens in an answer, where none is given."""
 TINY_REPORT = "init_report.json"
-TINY: dict[str, Any] = {"lora_rank": 16, "learning_rate": 2e-3}
-"""Options that suit models of `scisci-gym engine init-model`, where none are given."""
 
 
 def tiny_notes(model_name: str) -> dict[str, Any] | None:
-    """What the folder of a tiny model says about itself; None for any other model.
+    """What the folder of a tiny model, of `scisci-gym engine init-model`, says about itself; None for any other model.
 
-    Returns
-    -------
-    dict
-        ``env`` and ``env_options``, which it was made for (older models do not say), and ``longest_answer`` in tokens.
+    That is ``env`` and ``env_options``, which it was made for (older models do not say), and ``longest_answer`` in
+    tokens.
     """
     path = Path(model_name) / TINY_REPORT
     if not path.is_file():
@@ -47,15 +44,15 @@ def tiny_notes(model_name: str) -> dict[str, Any] | None:
     return {**report.get("notes", {}), "longest_answer": report.get("longest_answer", 0)}
 
 
-def suited(name: str, otherwise: Any, doc: str) -> Any:
-    """A field whose default is that of `TINY` for a tiny model and `otherwise` for any other."""
+def suited(otherwise: Any, tiny: Callable[[Any], Any], doc: str) -> Any:
+    """A field whose default is `otherwise`, and for a tiny model what `tiny` makes of the other options."""
 
     def chosen(config: Any, value: Any) -> Any:
         if value is not None:
             return value
-        return otherwise if tiny_notes(config.model_name) is None else TINY[name]
+        return otherwise if tiny_notes(config.model_name) is None else tiny(config)
 
-    return chz.field(default=None, munger=chosen, doc=f"{doc}, for a tiny model {TINY[name]:g}.")
+    return chz.field(default=None, munger=chosen, doc=doc)
 
 
 def suited_env_options(model_name: str, env_id: str, given: str | None = None) -> str:
@@ -105,9 +102,11 @@ class RecipeConfig(EngineConfig):
         doc="Where training starts: a tinker:// path, or the log_path of a run, of which it takes the best checkpoint "
         "on validation, or the last.",
     )
-    lora_rank: int = suited("lora_rank", 32, "Rank of the adapters; default: 32")
+    lora_rank: int = suited(32, lambda _: 16, "Rank of the adapters; default: 32, for a tiny model 16.")
     learning_rate: float | None = suited(
-        "learning_rate", None, "Learning rate of Adam; default: that of the cookbook for the model"
+        None,
+        lambda _: 2e-3,
+        "Learning rate of Adam; default: that of the cookbook for the model, for a tiny model 0.002.",
     )
     seed: int = chz.field(default=0, doc="Seed of the first adapter weights, the order of papers and the samples.")
     max_tokens: int = chz.field(
@@ -161,12 +160,8 @@ class RecipeConfig(EngineConfig):
     def loop(self, recipe: str) -> dict[str, Any]:
         """The fields that the configurations of all the cookbook's training loops share.
 
-        Raises
-        ------
-        FileNotFoundError
-            If the dataset, or the run to start from, does not exist.
-        ValueError
-            If renderer or learning rate must be given and are not.
+        Raises `FileNotFoundError` if the dataset, or the run to start from, does not exist, and `ValueError` if
+        renderer or learning rate must be given and are not.
         """
         load_card(self.dataset)
         return {
@@ -186,12 +181,8 @@ class RecipeConfig(EngineConfig):
 def parse_options(env_id: str, text: str) -> dict[str, Any]:
     """Options of an environment from text such as ``prompt=short,references=true``.
 
-    Values are read as JSON where they are JSON (true, 3, 0.5) and as text otherwise.
-
-    Raises
-    ------
-    ValueError
-        If the environment has no such option, refuses its value, or a part is not of the form ``name=value``.
+    Values are read as JSON where they are JSON (true, 3, 0.5) and as text otherwise. Raises `ValueError` if the
+    environment has no such option, refuses its value, or a part is not of the form ``name=value``.
 
     Examples
     --------
@@ -228,10 +219,7 @@ def is_known_model(model_name: str) -> bool:
 def learning_rate_for(model_name: str, explicit: float | None = None) -> float:
     """Learning rate of LoRA training: `explicit` if it is given, else the cookbook's `get_lr`.
 
-    Raises
-    ------
-    ValueError
-        If the cookbook does not know the model and no rate is given.
+    Raises `ValueError` if the cookbook does not know the model and no rate is given.
     """
     if explicit is not None:
         return explicit

@@ -37,14 +37,8 @@ def margins(env_id: str, examples: Sequence[Example]) -> np.ndarray:
     label, among papers of the same field and year where labels are ranks within them. For a pair: the difference of
     the two papers' scores.
 
-    Returns
-    -------
-    float64 (N,), at least 0; infinite where no other label is near.
-
-    Raises
-    ------
-    ValueError
-        If a paper lacks a score.
+    Returns float64 (N,), at least 0 and infinite where no other label is near. Raises `ValueError` if a paper lacks a
+    score.
     """
     fields = spec(env_id).score_fields
     if len(examples[0]) > 1:
@@ -80,14 +74,7 @@ def stage_of(rewards: Sequence[float], reach: float) -> int:
     """How many times a curriculum has widened after steps with these mean rewards.
 
     A stage ends when the mean of its last three steps is a tenth of the reward range above the mean of its first
-    three, or after 25 steps.
-
-    Parameters
-    ----------
-    rewards : sequence of float
-        Mean reward of every step so far.
-    reach : float > 0
-        Best reward minus floor.
+    three, or after 25 steps. `rewards` are the mean rewards of all steps so far, `reach` is best reward minus floor.
 
     Examples
     --------
@@ -106,17 +93,9 @@ def stage_of(rewards: Sequence[float], reach: float) -> int:
 class Widening:
     """An `Order` over the easiest third of the examples, then over more of them, at last over all.
 
-    Parameters
-    ----------
-    easiest : sequence of int
-        Places of the examples, easiest first.
-    groups_per_batch : int
-    rewards : callable
-        Step -> mean rewards of the steps before it. The stage of a batch follows from what was logged up to two steps
-        before it, so a resumed run, which logs the same, takes the same examples.
-    reach : float
-        Best reward minus floor.
-    seed : int
+    `easiest` are the places of the examples, easiest first, `reach` is best reward minus floor, and `rewards` gives the
+    mean rewards of the steps before a step. The stage of a batch follows from what was logged up to two steps before
+    it, so a resumed run, which logs the same, takes the same examples.
     """
 
     def __init__(

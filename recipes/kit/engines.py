@@ -6,21 +6,35 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import chz
 import typer
 
+from ...engine import Engine as LocalEngine
 from ...engine import local_engine
 from ...engine.options import AdapterKind, Quantization
-from .engine_watch import watched
 
+SIGNAL = signal.SIGUSR2
+REPEAT = 5.0
+"""Seconds until the run is told again, should it have taken the end of its engine for the failure of one request."""
 ENGINE_HELP = "local, hosted, or the URL of a Tinker-compatible service; default: hosted if TINKER_API_KEY is set."
 Engine = Annotated[str | None, typer.Option(help=ENGINE_HELP)]
 """The option ``--engine`` of the commands that train or sample."""
+
+
+class EngineTrouble(ValueError):
+    """Why a run cannot go on, for which its options are not to blame; in one line, with what to do."""
+
+
+class _EngineGone(BaseException):
+    """Interrupts the main thread when the engine is gone. No retry of a request may catch it."""
 
 
 def folder(config: Any, value: str) -> str:
@@ -69,12 +83,7 @@ def engine_kind(choice: str | None, model: str | None = None) -> str:
     """What an ``--engine`` choice stands for: "local", "hosted" or a URL.
 
     Without a choice a `model` that is a folder of this machine goes to the local engine, also where TINKER_API_KEY is
-    set: the hosted service does not have it.
-
-    Raises
-    ------
-    ValueError
-        For anything else, and for ``hosted`` without an API key.
+    set: the hosted service does not have it. Raises `ValueError` for anything else, and for ``hosted`` without a key.
     """
     here = model is not None and os.path.isdir(model)
     kind = choice or ("hosted" if os.environ.get("TINKER_API_KEY") and not here else "local")
@@ -98,12 +107,8 @@ def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0, **lo
     seed : int
         Seed of a local engine's first weights and samples for clients that name none. A recipe's run names its own.
     local
-        Options of the local engine: adapter, quantize, device, dtype, threads, download; see `EngineConfig`.
-
-    Raises
-    ------
-    ValueError
-        If an option of the local engine is refused, or given to another service.
+        Options of the local engine: adapter, quantize, device, dtype, threads, download; see `EngineConfig`. Raises
+        `ValueError` if one is refused, or given to another service.
     """
     kind = engine_kind(choice)
     if kind != "local" and any(value != LOCAL_DEFAULTS.get(name) for name, value in local.items()):
@@ -125,7 +130,7 @@ def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0, **lo
                 # The last line that the engine wrote says why.
                 last = (log.read_text(errors="replace").strip().splitlines() or [str(error)])[-1]
                 raise ValueError(f"the local engine did not start: {last} (see {log})") from error
-            stack.enter_context(watched(engine, log))
+            stack.enter_context(_watched(engine, log))
             yield kind
     else:
         before = {name: os.environ.get(name) for name in ("TINKER_BASE_URL", "TINKER_API_KEY")}
@@ -139,3 +144,42 @@ def open_engine(choice: str | None, checkpoints: str | Path, seed: int = 0, **lo
                 os.environ.pop(name, None)
                 if value is not None:
                     os.environ[name] = value
+
+
+@contextmanager
+def _watched(engine: LocalEngine, log: Path) -> Iterator[None]:
+    """Let an `EngineTrouble` end the block when the engine's process ends inside it.
+
+    It reaches the main thread as a signal (SIGUSR2), so nothing is watched in other threads, for an engine without a
+    process of its own, and where that signal has a meaning already. Ctrl-C would not do: a shell that starts a command
+    in the background lets it ignore that.
+    """
+    process, over = engine.process, threading.Event()
+    main = threading.main_thread()
+    is_free = signal.getsignal(SIGNAL) in (signal.SIG_DFL, signal.SIG_IGN)
+    if process is None or threading.current_thread() is not main or not is_free:
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        cause = f"it ended with status {process.returncode}"
+        if process.returncode == -signal.SIGKILL:
+            cause = "the system killed it, most likely for want of memory: take a smaller model or batch"
+        raise _EngineGone(f"the local engine is gone: {cause} (see {log})")
+
+    def watch() -> None:
+        process.wait()
+        while not over.is_set():
+            signal.pthread_kill(main.ident or 0, SIGNAL)
+            over.wait(REPEAT)
+
+    signal.signal(SIGNAL, interrupt)
+    threading.Thread(target=watch, name="engine-watch", daemon=True).start()
+    try:
+        yield
+    except _EngineGone as error:
+        raise EngineTrouble(str(error)) from error
+    finally:
+        over.set()
+        # Not the default: a signal that is on its way would end this process.
+        signal.signal(SIGNAL, signal.SIG_IGN)

@@ -94,10 +94,7 @@ async def gold_pairs(
     wrong one, and revising is preferred to holding. So neither "always hold" nor "always flip" is preferred. Both
     answers of a pair give the same quotes and differ in the label only.
 
-    Raises
-    ------
-    ValueError
-        If the environment's answers are not labels, or two policies take part in it.
+    Raises `ValueError` if the environment's answers are not labels, or two policies take part in it.
     """
     env_class = spec(env_id)
     if env_class.asks_for == "number" or env_id.startswith("disruption-selfplay"):

@@ -16,7 +16,7 @@ from typing import Any
 import tinker
 
 from .compat import service_url
-from .engine_watch import EngineTrouble
+from .engines import EngineTrouble
 
 TIMEOUT = 20.0
 """Seconds that a service may take to say what it has."""
@@ -28,18 +28,12 @@ KEY = "TINKER_API_KEY"
 def preflight(model: str) -> dict[str, Any]:
     """Ask the service that the environment names whether it can begin with a model.
 
-    An engine of this package loads the model, so that what is wrong with it shows at once.
+    An engine of this package loads the model, so that what is wrong with it shows at once. Returned are ``kind``
+    (hosted, local or url), ``url`` unless it is local, and what an engine of this package says about itself:
+    ``device``, ``dtype``, ``threads``, ``adapter`` and ``quantize``.
 
-    Returns
-    -------
-    dict
-        ``kind`` (hosted, local or url), ``url`` unless it is local, and what an engine of this package says about
-        itself: ``device``, ``dtype``, ``threads``, ``adapter`` and ``quantize``.
-
-    Raises
-    ------
-    EngineTrouble
-        If the service cannot be reached, refuses the key, is no Tinker service, or does not have the model.
+    Raises `EngineTrouble` if the service cannot be reached, refuses the key, is no Tinker service, or does not have the
+    model.
     """
     service = _Service(service_url())
     capabilities = service.ask("GET", "get_server_capabilities")

@@ -13,8 +13,7 @@ from tinker_cookbook import cli_utils
 from ...engine import run_seed
 from ..monitoring.recorded import recorded_run
 from .config import RecipeConfig
-from .engine_watch import EngineTrouble
-from .engines import engine_kind, open_engine
+from .engines import EngineTrouble, engine_kind, open_engine
 from .preflight import one_line, preflight, troubles_in_one_line
 from .validation import validate_checkpoints
 

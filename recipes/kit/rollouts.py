@@ -56,10 +56,7 @@ def rollout_executor(kind: Rollouts, workers: int) -> Iterator[Executor | None]:
     workers : int >= 1
         Processes, or rollouts that Ray runs at once.
 
-    Raises
-    ------
-    ValueError
-        If `workers` is below 1, or Ray is asked for and not installed.
+    Raises `ValueError` if `workers` is below 1, or Ray is asked for and not installed.
     """
     if workers < 1:
         raise ValueError(f"rollout_workers must be at least 1, got {workers}")

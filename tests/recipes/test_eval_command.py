@@ -8,7 +8,7 @@ import tinker
 from typer.testing import CliRunner
 
 from scisci_gym.cli import app
-from scisci_gym.recipes.experiments import evaluate, evaluate_run
+from scisci_gym.recipes.experiments import evaluate
 
 
 @pytest.mark.parametrize("arguments", [["RUN"], ["--all", "--dataset", "data"]])
@@ -22,7 +22,7 @@ def test_a_failure_of_the_engine_is_one_line(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(evaluate, "evaluate_all", fail)
-    monkeypatch.setattr(evaluate_run, "evaluate_run", fail)
+    monkeypatch.setattr(evaluate, "evaluate_run", fail)
     result = CliRunner().invoke(app, ["eval", *arguments])
     assert result.exit_code == 2
     assert "the engine failed: no such checkpoint (traceback in " in result.stderr

@@ -16,7 +16,7 @@ from scisci_gym.cli import app
 from scisci_gym.engine.serve.service import start_engine
 from scisci_gym.recipes.monitoring.heartbeat import is_alive
 from scisci_gym.recipes.monitoring.metrics import read_metrics
-from scisci_gym.recipes.monitoring.register import read_register
+from scisci_gym.recipes.monitoring.recorded import read_register
 
 pytestmark = pytest.mark.slow
 COMMAND = [sys.executable, "-m", "scisci_gym"]

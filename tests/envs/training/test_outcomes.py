@@ -16,7 +16,7 @@ from tinker_cookbook.utils import logtree
 from scisci_gym import Paper
 from scisci_gym.envs.training import groups
 from scisci_gym.envs.training.outcomes import EPISODE
-from scisci_gym.recipes.reporting.transcripts import episodes_of
+from scisci_gym.recipes.reporting.run_report import episodes_of
 
 DISRUPTIVE, NEUTRAL = "<answer>disruptive</answer>", "<answer>neutral</answer>"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scisci_gym.recipes.experiments.duration import training_left
 from scisci_gym.recipes.experiments.plan import Arm, StudyPlan
-from scisci_gym.recipes.monitoring.register import register_run
+from scisci_gym.recipes.experiments.study import training_left
+from scisci_gym.recipes.monitoring.recorded import register_run
 
 RL = {"groups_per_batch": 4, "group_size": 10, "max_steps": 20}
 ARMS = (

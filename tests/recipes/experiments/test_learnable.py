@@ -18,7 +18,6 @@ from scisci_gym.envs.kit.single_turn import Grade
 from scisci_gym.envs.registry import spec, specs
 from scisci_gym.evaluation.reachable import reachable, subjects_of, valid_answers
 from scisci_gym.recipes.experiments import learnable
-from scisci_gym.recipes.experiments.certificate import learned_checks
 from scisci_gym.rewards import RewardBreakdown
 
 
@@ -172,11 +171,11 @@ def test_quotes_are_beyond_a_policy_that_writes_answers_alone(dataset: Path) -> 
 def test_a_certificate_tells_what_was_closed_with_and_without_quotes() -> None:
     signal = {"first_steps": 1.0}
     facts = {"start": 0.0, "end": 0.9, "chance": 0.1, "best": 1.2, "best_without_quotes": 1.0}
-    checks = learned_checks("impact-v0", facts | {"groups_with_signal": signal})
+    checks = learnable.learned_checks("impact-v0", facts | {"groups_with_signal": signal})
     assert checks[0]["observed"] == 0.9
     assert checks[0]["expected"] == "at least 0.9 up to the best reader without quotes"
     facts |= {"best": 1.0, "groups_with_signal": signal}
-    assert learned_checks("impact-v0", facts)[0]["expected"] == "at least 0.9 up to the best reader"
+    assert learnable.learned_checks("impact-v0", facts)[0]["expected"] == "at least 0.9 up to the best reader"
     assert "closed_with_quotes" not in facts
 
 

@@ -14,8 +14,7 @@ import tinker
 
 from scisci_gym.engine import Engine
 from scisci_gym.envs.kit.renderers import renderer_name_for
-from scisci_gym.recipes.kit.engine_watch import EngineTrouble
-from scisci_gym.recipes.kit.engines import open_engine
+from scisci_gym.recipes.kit.engines import EngineTrouble, open_engine
 from scisci_gym.recipes.kit.preflight import preflight, troubles_in_one_line
 
 

@@ -11,9 +11,9 @@ from scisci_gym.evaluation.render.figures import mean_of, shown
 from scisci_gym.evaluation.render.pictures import curves_svg
 from scisci_gym.recipes.experiments.sweep import SweepRun, measures, tabulated
 from scisci_gym.recipes.monitoring.alarms import alarms, history
-from scisci_gym.recipes.monitoring.experiment import experiment_text
 from scisci_gym.recipes.monitoring.metrics import BLOCKS, EXPECTED, MEASURES, PREDICTED, progress, sparkline
 from scisci_gym.recipes.monitoring.record import RunState
+from scisci_gym.recipes.monitoring.recorded import experiment_text
 from scisci_gym.recipes.monitoring.summary import RunSummary
 from scisci_gym.recipes.monitoring.watch import screen, snapshot
 

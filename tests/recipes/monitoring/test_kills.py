@@ -13,8 +13,7 @@ from scisci_gym.recipes.kit.compat import prepare_rl_resume
 from scisci_gym.recipes.monitoring import record
 from scisci_gym.recipes.monitoring.metrics import read_metrics
 from scisci_gym.recipes.monitoring.record import read_state
-from scisci_gym.recipes.monitoring.recorded import recorded_run
-from scisci_gym.recipes.monitoring.register import read_register
+from scisci_gym.recipes.monitoring.recorded import read_register, recorded_run
 
 from .conftest import log
 

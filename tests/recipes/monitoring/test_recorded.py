@@ -14,8 +14,7 @@ from scisci_gym.datasets.atomic_files import FolderInUse
 from scisci_gym.evaluation.records import without_secrets
 from scisci_gym.recipes.monitoring.heartbeat import HEARTBEAT, Heartbeat, is_alive, read_heartbeat
 from scisci_gym.recipes.monitoring.record import read_run_record, read_state
-from scisci_gym.recipes.monitoring.recorded import recorded_run
-from scisci_gym.recipes.monitoring.register import read_register
+from scisci_gym.recipes.monitoring.recorded import read_register, recorded_run
 
 from .conftest import log
 

@@ -9,8 +9,13 @@ import pytest
 from sklearn.metrics import f1_score
 
 from scisci_gym.datasets.atomic_files import locked
-from scisci_gym.recipes.monitoring.recorded import describe_run, recorded_run
-from scisci_gym.recipes.monitoring.register import LOCK, read_register, register_run
+from scisci_gym.recipes.monitoring.recorded import (
+    REGISTER_LOCK,
+    describe_run,
+    read_register,
+    recorded_run,
+    register_run,
+)
 from scisci_gym.recipes.monitoring.summary import majority_of, question_of
 
 from .conftest import SHARES, log
@@ -146,7 +151,7 @@ def _hold(path: Path, held, release) -> None:
 
 def test_a_writer_waits_for_the_one_before(config) -> None:
     folder, held, release = trained(config()), FORK.Event(), FORK.Event()
-    other = FORK.Process(target=_hold, args=(folder.parent / LOCK, held, release))
+    other = FORK.Process(target=_hold, args=(folder.parent / REGISTER_LOCK, held, release))
     other.start()
     assert held.wait(10)
     writer = threading.Thread(target=register_run, args=(folder,), daemon=True)

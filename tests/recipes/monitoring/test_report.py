@@ -16,7 +16,7 @@ from scisci_gym.envs.training.outcomes import EPISODE
 from scisci_gym.evaluation.render.pages import render_page
 from scisci_gym.evaluation.render.pictures import curves_svg, running_mean
 from scisci_gym.recipes.monitoring.recorded import recorded_run
-from scisci_gym.recipes.reporting.transcripts import episodes_of
+from scisci_gym.recipes.reporting.run_report import episodes_of
 
 from .conftest import log
 from .test_register import evaluated

@@ -1,4 +1,4 @@
-"""What a demo is made of: its settings, and the arms that it trains."""
+"""What a demo is made of: its settings, and the arms that it trains in its two acts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ...datasets.synthetic.corpus import SyntheticCorpus
+from ...envs.adversarial import AdversarialDisruptionEnv
 from ...envs.disruption import DisruptionEnv
-from .plan import FORMAT, Arm, OneSeedPlan, tiny_rl, tiny_sft
+from .plan import FORMAT, TINY, Arm, OneSeedPlan, tiny_rl, tiny_sft
 
 # On the synthetic corpus the loss of SFT hardly falls after the second of eight epochs.
 SYNTHETIC_SFT_EPOCHS, REAL_SFT_EPOCHS = 2, 8
@@ -23,6 +24,10 @@ REAL_RL = {"start": "sft", "steps": 60, "groups": 32, "rate": 3e-4, "kl": 0.0}
 LANGUAGE_MODEL_RL = {"start": "sft", "steps": 20, "groups": 8, "rate": 1e-4, "kl": 0.0}
 LANGUAGE_MODEL_SFT = {"rows": 1600, "learning_rate": 2e-4, "num_epochs": 1}
 LANGUAGE_MODEL: dict[str, Any] = {"max_tokens": 24}
+# The second act: folders of its model, of the answers of that as it is, and of its run of RL, in that of the demo.
+CHALLENGED_MODEL, CHALLENGED_START, CHALLENGED_RL = "challenged-model", "challenged-start", "challenged-rl"
+# The most steps of RL, its groups a step (as many papers of each of the three labels), and papers that are challenged.
+CHALLENGED_STEPS, CHALLENGED_GROUPS, CHALLENGED_EXAMPLES = 36, 12, 200
 
 
 @dataclass(frozen=True)
@@ -110,4 +115,31 @@ def demo_plan(out: Path, settings: DemoSettings) -> OneSeedPlan:
         seeds=(settings.seed,),
         flip_examples=0,
         validation_examples=256,
+    )
+
+
+def challenge_plan(out: Path, settings: DemoSettings) -> OneSeedPlan:
+    """The policies of the second act: a tiny model that knows the answer format, and what RL makes of it.
+
+    RL has the defaults of its recipe, but for these options and those that the settings give.
+    """
+    options = {
+        **TINY,
+        "groups_per_batch": CHALLENGED_GROUPS if settings.groups is None else settings.groups,
+        "max_steps": min(settings.rl_steps or CHALLENGED_STEPS, CHALLENGED_STEPS),
+        "eval_every": 12,
+        "save_every": 12,
+        "group_size": settings.group_size,
+        "lora_rank": settings.lora_rank,
+    }
+    return OneSeedPlan(
+        dataset=str(out / "data"),
+        model_name=str(out / CHALLENGED_MODEL),
+        arms=(Arm(CHALLENGED_START, "before RL"), Arm(CHALLENGED_RL, "after RL", "rl", None, options)),
+        env=AdversarialDisruptionEnv.env_id,
+        env_options="prompt=short",
+        seeds=(settings.seed,),
+        flip_examples=CHALLENGED_EXAMPLES,
+        max_examples=CHALLENGED_EXAMPLES,
+        validation_examples=128,
     )
