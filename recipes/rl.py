@@ -35,7 +35,6 @@ from .kit.recipe import Recipe
 from .kit.rollouts import Rollouts, rollout_executor
 from .kit.validation import held_out_nll, validation_builders
 
-
 # Defaults of a tiny model.
 RARE = 0.5
 """A label is rare if fewer papers have it than this share of an equal share."""

@@ -165,8 +165,7 @@ def study(
     calibration, ties, flips under challenge, cost in tokens, and a plain sentence on the question.
     """
     from ...datasets.store import load_card
-    from ..experiments.plan import StudyPlan, arms_for, chosen_arms, with_options
-    from ..experiments.plan_file import read_plans
+    from ..experiments.plan import StudyPlan, arms_for, chosen_arms, read_plans, with_options
     from ..experiments.report import study_table
     from ..experiments.result import StudyResult, verdict
     from ..experiments.study import run_studies, run_study

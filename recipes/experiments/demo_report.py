@@ -73,8 +73,7 @@ def challenge_verdict(result: DemoResult) -> list[str]:
 
 def challenge_rows(result: DemoResult) -> list[list[Any]]:
     """Rows of policy, kind of challenge, episodes and flips; see `flip_rows`."""
-    titles = {policy.title: policy.title for policy in result.challenged}
-    return flip_rows({policy.title: [policy.flips] for policy in result.challenged}, titles)
+    return flip_rows({policy.title: [policy.flips] for policy in result.challenged})
 
 
 def print_summary(result: DemoResult, report: Path, out: Path, console: Console) -> None:

@@ -1,7 +1,9 @@
 """`scisci-gym check --learnable`: does RL learn an environment, from a policy that knows its answers and no label?
 
 The proof is made on a synthetic corpus, on which the reward of the best reader is known. What it found is written as a
-certificate, see `certificate`.
+certificate, whose shapes are those of environment quality reports elsewhere: a check has an id, a status, what was
+observed and what was asked for (as in OpenEnv's RFC 008), and the difficulty comes with pass rates by task (as in NeMo
+Gym's reports).
 """
 
 from __future__ import annotations
@@ -53,24 +55,10 @@ BUDGET = 1200.0
 class LearnableSettings:
     """Settings of the proof that an environment can be learned.
 
-    Parameters
-    ----------
-    seeds : tuple of int
-        From each follow the seeds of a corpus, a model and a run of RL; see `streams_of`.
-    papers : int
-        Papers of the synthetic corpus.
-    fidelity : float
-        How often its wording tells the truth.
-    min_citations : int
-        Citations that a paper needs to carry a label.
-    pretraining_steps : int
-        Steps of a round of pre-training.
-    pretraining_rate : float
-        Its learning rate.
-    examples, attempts : int
-        Test examples, and sampled answers to each, that the policy is scored on.
-    rl : dict
-        Options of RL, where they are not the recipe's defaults for a tiny model.
+    From each of the `seeds` follow those of a corpus, a model and a run of RL; see `streams_of`. The wording of the
+    corpus tells the truth with the probability `fidelity`, and a paper of it needs `min_citations` to carry a label.
+    Pre-training has so many steps a round, at the rate given. The policy is scored on so many test `examples`, with
+    `attempts` sampled answers to each. `rl` has options of RL where they are not the defaults for a tiny model.
     """
 
     seeds: tuple[int, ...] = (301, 302)
@@ -131,14 +119,8 @@ def certify(
     """Put an environment to the proof and return its certificate, which `out`/certificates/ENV.json holds as well.
 
     Nothing is trained where a check that needs no training has failed. A proof that was stopped goes on; the seconds of
-    its parts are added up.
-
-    Raises
-    ------
-    ValueError
-        If no synthetic text tells the labels of the environment.
-    BadInput
-        If `out` holds a proof of the environment with other settings.
+    its parts are added up. Raises `ValueError` if no synthetic text tells the labels of the environment, and `BadInput`
+    if `out` holds a proof of the environment with other settings.
     """
     started, cpu = time.monotonic(), _cpu_seconds()
     env_class = spec(env_id)
@@ -157,7 +139,7 @@ def certify(
         # One engine for all seeds; its CPU time counts when it is closed.
         with Runner(console, engine) as runner:
             for seed in settings.seeds:
-                facts, found = _prove(env_class, seed, out, settings, console, runner)
+                facts, found = _prove(env_class, seed, out, settings, runner)
                 seeds.append(facts)
                 checks += [{**check, "seed": seed} for check in found]
     finally:
@@ -173,7 +155,7 @@ def certify(
 
 
 def _prove(
-    env_class: type[SciSciEnv], seed: int, out: Path, settings: LearnableSettings, console: Console, runner: Runner
+    env_class: type[SciSciEnv], seed: int, out: Path, settings: LearnableSettings, runner: Runner
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What was found with one seed, and the checks of it."""
     env_id, tells, streams = env_class.env_id, subjects_of(env_class), streams_of(seed)
@@ -196,22 +178,14 @@ def _prove(
         **asdict(limits),
     }
     if all(check["status"] == "pass" for check in checks):
-        facts |= _learn(env_id, seed, data, out / env_id, settings, console, runner)
+        facts |= _learn(env_id, seed, data, settings, runner)
         checks += learned_checks(env_id, facts)
     return facts, checks
 
 
-def _learn(
-    env_id: str,
-    seed: int,
-    data: Path,
-    out: Path,
-    settings: LearnableSettings,
-    console: Console,
-    runner: Runner,
-) -> dict[str, Any]:
-    """Make the tiny policy, train it, and score where it started and where it ended."""
-    folder = out / str(seed)
+def _learn(env_id: str, seed: int, data: Path, settings: LearnableSettings, runner: Runner) -> dict[str, Any]:
+    """Make the tiny policy beside the data, train it, and score where it started and where it ended."""
+    folder, checkpoints = data.parent, data.parent.parent / "checkpoints"
     model = folder / "model"
     ensure_tiny_model(
         model,
@@ -219,7 +193,7 @@ def _learn(
         options=ENV_OPTIONS,
         env_id=env_id,
         seed=streams_of(seed)["model"],
-        progress=console.is_terminal,
+        progress=runner.console.is_terminal,
         steps=settings.pretraining_steps,
         learning_rate=settings.pretraining_rate,
     )
@@ -228,12 +202,12 @@ def _learn(
         dataset=str(data),
         model_name=str(model),
         log_path=str(folder / "rl"),
-        checkpoints=str(out / "checkpoints"),
+        checkpoints=str(checkpoints),
         seed=streams_of(seed)["rl"],
         **settings.rl,
     )
     runner.train("rl", cfg, f"{env_id}, seed {seed}")
-    runner.open(out / "checkpoints", cfg.model_name)
+    runner.open(checkpoints, cfg.model_name)
     with run_seed(cfg.seed):
         point, _ = best_checkpoint(cfg.log_path, VALIDATION_REWARD.key)
         task = Task(env_id, cfg.options(), str(data), cfg.model_name, cfg.renderer(), cfg.max_tokens)
@@ -241,7 +215,6 @@ def _learn(
     rows = read_metrics(cfg.log_path)
     curve = [round(value, 4) for _, value in values(rows, REWARD.key)]
     ties = [value for _, value in values(rows, NO_SIGNAL.key)]
-    options = chz.asdict(cfg)
     return {
         # The better one of its greedy and its sampled answers: what greedy decoding gains is not learned.
         "start": max(map(_mean, starts)),
@@ -255,7 +228,7 @@ def _learn(
             "all_steps": round(1 - sum(ties) / max(1, len(ties)), 4),
         },
         "pass_rates": {row.example_id: row.pass_rate for row in pass_rates(sampled)},
-        "options": {name: value for name, value in options.items() if name not in LEFT_OUT},
+        "options": {name: value for name, value in chz.asdict(cfg).items() if name not in LEFT_OUT},
         "record": read_run_record(cfg.log_path),
     }
 
@@ -296,16 +269,8 @@ def write_certificate(
 ) -> dict[str, Any]:
     """Write `out`/certificates/ENV.json and return what it holds.
 
-    Parameters
-    ----------
-    settings : dict
-        Of the proof, as JSON.
-    seeds : sequence of dict
-        What was found with each seed; the record of its run of RL is under ``record``, if it was trained.
-    checks : list of dict
-        All checks of all seeds; one that failed makes the verdict.
-    seconds : dict
-        ``wall`` and ``cpu``, None where they were not ours to measure.
+    `seeds` has what was found with each seed, and the record of its run of RL under ``record`` if it was trained;
+    `checks` has those of all seeds. `seconds` are ``wall`` and ``cpu``, None where they were not ours to measure.
     """
     records = [facts["record"] for facts in seeds if "record" in facts]
     record = records[0] if records else {}

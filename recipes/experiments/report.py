@@ -99,7 +99,7 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
         ),
         Section(
             "Under challenge",
-            [Table(FLIP_HEADINGS, flip_rows(result.flips, titles))],
+            [Table(FLIP_HEADINGS, flip_rows({titles[arm]: reports for arm, reports in result.flips.items()}))],
             "disruption-adversarial-v0, where a reader of the training papers challenges: truth argues for the true "
             'label, wrong for another wrong one, control only asks "Are you sure?". The policies were not trained on '
             "conversations; an answer that cannot be parsed is wrong.",
@@ -182,12 +182,10 @@ def _confusion(title: str, assessment: Assessment, labels: Sequence[str]) -> Tab
     return Table(["truth", *labels, "no label"], rows, title)
 
 
-def flip_rows(flips: Mapping[str, Sequence[dict[str, Any]]], titles: Mapping[str, str]) -> list[list[Any]]:
-    """Rows of arm, kind of challenge, episodes, and what happened as means over seeds, from the `flip_report`s of each
-    arm.
-    """
+def flip_rows(flips: Mapping[str, Sequence[dict[str, Any]]]) -> list[list[Any]]:
+    """Rows of title, kind of challenge, episodes, and what happened as means over seeds, from `flip_report`s."""
     table = []
-    for arm, reports in flips.items():
+    for title, reports in flips.items():
         by_kind: dict[str, list[dict[str, Any]]] = {}
         for report in reports:
             for challenged in report["challengers"].values():
@@ -196,7 +194,7 @@ def flip_rows(flips: Mapping[str, Sequence[dict[str, Any]]], titles: Mapping[str
         for kind, rows in by_kind.items():
             values = ([v for row in rows if (v := row[name]["value"]) is not None] for name in FLIP_COLUMNS)
             cells = (f"{sum(defined) / len(defined):.2f}" if defined else "-" for defined in values)
-            table.append([titles[arm], kind, sum(row["n"] for row in rows), *cells])
+            table.append([title, kind, sum(row["n"] for row in rows), *cells])
     return table
 
 

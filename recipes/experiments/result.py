@@ -184,26 +184,6 @@ def compared(difference: ArmDifference) -> str:
     return f"{difference.verdict} {'than' if difference.difference.sign else 'from'}"
 
 
-def primary_answer(result: StudyResult) -> list[str]:
-    """The sentence that answers the plan's question; none if the plan has no primary comparisons, or lacks an arm."""
-    made = {(each.first, each.second): each for each in result.differences}
-    found = [made[pair] for pair in result.plan.primary if pair in made]
-    if not found or len(found) < len(result.plan.primary):
-        return []
-    name = METRICS[result.plan.metric][0]
-    parts = [
-        f"{_title(result, each.first)} is {compared(each)} {_title(result, each.second)} "
-        f"({each.difference.signed} {name})"
-        for each in found
-    ]
-    return [f"{'Yes' if all(each.difference.sign > 0 for each in found) else 'Not shown'}: {' and '.join(parts)}."]
-
-
-def _title(result: StudyResult, name: str) -> str:
-    row = result.row(name)
-    return row.title if row else name
-
-
 def verdict(result: StudyResult) -> list[str]:
     """Plain sentences on the question, by fixed rules (see `ArmDifference.verdict`). The answer comes first."""
     return [*_answer(result), *(_said(result, each) for each in result.differences), *_against_best(result)]
@@ -217,16 +197,30 @@ def findings(result: StudyResult) -> list[str]:
 
 
 def _answer(result: StudyResult) -> list[str]:
-    """The answer to the study's question; nothing where its arms do not ask one."""
-    sentences = primary_answer(result)
+    """The answer to the study's question; nothing where its arms do not ask one.
+
+    The question is that of the plan's primary comparisons if there are any and all were made, and else whether RL beat
+    SFT.
+    """
+    made = {(each.first, each.second): each for each in result.differences}
+    primary = [made[pair] for pair in result.plan.primary if pair in made]
+    if primary and len(primary) == len(result.plan.primary):
+        titles, name = {row.name: row.title for row in result.rows}, METRICS[result.plan.metric][0]
+        parts = [
+            f"{titles[each.first]} is {compared(each)} {titles[each.second]} ({each.difference.signed} {name})"
+            for each in primary
+        ]
+        return [
+            f"{'Yes' if all(each.difference.sign > 0 for each in primary) else 'Not shown'}: {' and '.join(parts)}."
+        ]
     against_sft = {each.first: each for each in result.differences if each.second == "sft"}
     subjects = {"rl": ("RL by itself", "SFT"), "sft_rl": ("RL on top of SFT", "SFT alone")}
     shown = {name: against_sft[name] for name in subjects if name in against_sft}
-    if shown and not sentences:
-        parts = [f"{subjects[name][0]} was {compared(each)} {subjects[name][1]}" for name, each in shown.items()]
-        beat = "RL beat SFT here" if any(each.verdict == "better" for each in shown.values()) else None
-        sentences.append(f"{beat or 'RL did not beat SFT here'}: {' and '.join(parts)}.")
-    return sentences
+    if not shown:
+        return []
+    parts = [f"{subjects[name][0]} was {compared(each)} {subjects[name][1]}" for name, each in shown.items()]
+    beat = "beat" if any(each.verdict == "better" for each in shown.values()) else "did not beat"
+    return [f"RL {beat} SFT here: {' and '.join(parts)}."]
 
 
 def _said(result: StudyResult, difference: ArmDifference) -> str:

@@ -45,15 +45,8 @@ def init_tiny_model(
     linear probe of the hidden states decides whether another round of pre-training is needed, together with the chances
     of the answers, which have to be nearly equal.
 
-    Parameters
-    ----------
-    works : pyarrow.Table with the works table's columns
-    dataset : Path
-        The dataset that was built from the works.
-    options : dict
-        Options of the environment, which decide the prompt.
-    sizes
-        Passed on to `init_model`.
+    `works` has the works table's columns, and `dataset` was built from them. `options` are those of the environment,
+    which decide the prompt; `sizes` are passed on to `init_model`.
     """
     env_class = spec(env_id)
     asked = env_class.pretraining_options(options)

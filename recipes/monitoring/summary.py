@@ -11,20 +11,8 @@ from typing import Any
 
 from ...envs.registry import spec, specs
 from ...evaluation.render.figures import mean_of
+from . import metrics as m
 from .alarms import Alarm, history
-from .metrics import (
-    EXPECTED,
-    MEASURES,
-    PREDICTED,
-    VALIDATION,
-    VALIDATION_MCC,
-    VALIDATION_REWARD,
-    Measure,
-    Summary,
-    finite,
-    labels_of,
-    summary,
-)
 from .record import RunState, read_state
 
 # The questions of runs that were given none.
@@ -71,16 +59,18 @@ class RunSummary:
         return cls(read_state(folder), {split: each for split, each in evaluations.items() if "policy" in each})
 
     @cached_property
-    def measures(self) -> dict[Measure, Summary]:
+    def measures(self) -> dict[m.Measure, m.Summary]:
         """The measures that the run logs, in the order of `MEASURES`."""
-        summaries = {measure: summary(self.state.rows, measure) for measure in MEASURES}
+        summaries = {measure: m.summary(self.state.rows, measure) for measure in m.MEASURES}
         return {measure: values for measure, values in summaries.items() if values is not None}
 
     @cached_property
     def labels(self) -> dict[str, tuple[float, float | None]]:
         """Label -> its share among the last answers, and among the right ones if that is logged."""
         rows = self.state.rows
-        points = {label: [finite(rows, kind + label) for kind in (PREDICTED, EXPECTED)] for label in labels_of(rows)}
+        points = {
+            label: [m.finite(rows, kind + label) for kind in (m.PREDICTED, m.EXPECTED)] for label in m.labels_of(rows)
+        }
         return {label: (said[-1][1], right[-1][1] if right else None) for label, (said, right) in points.items()}
 
     @cached_property
@@ -95,7 +85,7 @@ class RunSummary:
         return question_of(self.state.record)
 
     @property
-    def validation(self) -> Measure:
+    def validation(self) -> m.Measure:
         """See `validation_measure`."""
         return validation_measure(self.state.config.get("env"), self.state.config.get("choose_by"))
 
@@ -108,7 +98,7 @@ class RunSummary:
     def cost(self) -> Cost:
         """Tokens and time."""
         sampled, read, supervised = (
-            int(sum(value for _, value in finite(self.state.rows, name)))
+            int(sum(value for _, value in m.finite(self.state.rows, name)))
             for name in ("env/all/total_ac_tokens", "env/all/total_ob_tokens", "num_tokens")
         )
         # RL trains on what was read and sampled; groups without signal go through the passes all the same.
@@ -117,7 +107,7 @@ class RunSummary:
 
     def ends(self, key: str) -> tuple[float, float] | None:
         """Means of a metric over the first `ENDS` steps that have it, and over the last; None if none has."""
-        points = [value for _, value in finite(self.state.rows, key)]
+        points = [value for _, value in m.finite(self.state.rows, key)]
         return (mean_of(points[:ENDS]), mean_of(points[-ENDS:])) if points else None
 
 
@@ -205,16 +195,16 @@ def majority_of(splits: Mapping[str, Any], labels: Sequence[str], split: str) ->
     return None
 
 
-def validation_measure(env_id: str | None, choose_by: str | None = None) -> Measure:
+def validation_measure(env_id: str | None, choose_by: str | None = None) -> m.Measure:
     """The validation score that checkpoints are chosen by: the run's option `choose_by`, if it was given.
 
     Otherwise it is macro-F1 where a label is asked for (also where the environment is not installed), and the mean
     reward where a forecast is, whose label is only what it comes closest to.
     """
     if choose_by is not None:
-        return {"macro_f1": VALIDATION, "mcc": VALIDATION_MCC}[choose_by]
+        return {"macro_f1": m.VALIDATION, "mcc": m.VALIDATION_MCC}[choose_by]
     forecasts = {env_class.env_id for env_class in specs() if env_class.asks_for != "label"}
-    return VALIDATION_REWARD if env_id in forecasts else VALIDATION
+    return m.VALIDATION_REWARD if env_id in forecasts else m.VALIDATION
 
 
 def comparison_sentence(run: RunSummary) -> str:
@@ -223,7 +213,7 @@ def comparison_sentence(run: RunSummary) -> str:
         return "No validation scores."
     (step, best), record = run.best_validation, run.state.record
     text = f"Best {run.validation.title} is {best:.3f} (step {step})"
-    if run.validation is not VALIDATION:
+    if run.validation is not m.VALIDATION:
         return f"{text}."
     data, env_id = record.get("dataset", {}), str(record.get("config", {}).get("env"))
     labels = next((env_class.labels for env_class in specs() if env_class.env_id == env_id), ())

@@ -22,12 +22,8 @@ STYLES = {"running": "green", "finished": "green", "killed": "bold red", "failed
 def snapshot(state: RunState) -> dict[str, Any]:
     """The state of a run as JSON, which `watch --json` prints.
 
-    Returns
-    -------
-    dict
-        ``run``, ``folder``, ``recipe``, ``env``, ``status``, ``silent`` (seconds since the last heartbeat), ``step``,
-        ``total``, ``metrics`` (key -> first, last, best, lowest, highest, each [step, value]), ``predicted`` (label ->
-        share of the last step's answers) and ``alarms`` (name, level, step, message).
+    ``silent`` are the seconds since the last heartbeat; ``metrics`` has for each key first, last, best, lowest and
+    highest, each [step, value], and ``predicted`` the share of each label among the last step's answers.
     """
     run = RunSummary(state)
     return {

@@ -69,13 +69,15 @@ def write_experiment_page(
     """Write the page, which `picture` (an ``<svg>`` element), `verdict` and `note` open, and return its path; see
     `render_page`."""
     filled = [each for each in sections if each.pictures or each.episodes or any(table.rows for table in each.tables)]
-    page = {
-        "name": name,
-        "title": title,
-        "lead": lead,
-        "verdict": verdict,
-        "sections": filled,
-        "note": note,
-        "picture": picture,
-    }
-    return render_page("experiment.html.j2", out, **page, best=BEST)
+    return render_page(
+        "experiment.html.j2",
+        out,
+        name=name,
+        title=title,
+        lead=lead,
+        verdict=verdict,
+        sections=filled,
+        note=note,
+        picture=picture,
+        best=BEST,
+    )

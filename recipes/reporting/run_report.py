@@ -55,14 +55,8 @@ class LoggedEpisode:
 def episodes_of(run: str | Path, most: int = 48, per_step: int = 4) -> list[LoggedEpisode]:
     """Episodes of a run's training steps, oldest first: the first few of evenly spread steps, the last one among them.
 
-    A log that is still being written has no episodes yet, and runs of other recipes than RL log none.
-
-    Parameters
-    ----------
-    run : path
-        A run's folder.
-    most, per_step : int
-        The largest number of episodes in all, and of one step.
+    There are at most `most` in all, and `per_step` of one step. A log that is still being written has no episodes yet,
+    and runs of other recipes than RL log none.
     """
     store = m.run_store(run)
     steps = [iteration.iteration for iteration in store.list_iterations() if iteration.has_train_logtree]
@@ -114,30 +108,15 @@ class ReportedRun:
 
 
 def write_run_report(folders: Sequence[str | Path], out: str | Path, episodes: int) -> Path:
-    """Write a report about one or several runs and return its path.
+    """Write a report about one or several runs into the file `out`, and return its path.
 
-    Parameters
-    ----------
-    folders : paths
-        log_paths of training runs; finished or not.
-    out : path
-        The file to write. It needs no other file and loads nothing from the network.
-    episodes : int
-        The largest number of episodes to show of every run.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a folder is not the folder of a run.
+    The runs, given by their log_paths, may be finished or not. Of each at most so many `episodes` are shown. The page
+    needs no other file and loads nothing from the network. Raises `FileNotFoundError` if a folder is not that of a run.
     """
     summaries = [RunSummary.of(folder) for folder in folders]
     states = [summary.state for summary in summaries]
     runs = [
-        ReportedRun(
-            name,
-            summary,
-            [_shown(each) for each in episodes_of(summary.state.folder, episodes)],
-        )
+        ReportedRun(name, summary, [_shown(each) for each in episodes_of(summary.state.folder, episodes)])
         for name, summary in zip(names_of(states), summaries, strict=True)
     ]
     measures = [measure for measure in m.MEASURES if any(measure in summary.measures for summary in summaries)]

@@ -6,7 +6,7 @@ import chz
 import pytest
 
 from scisci_gym.datasets.errors import BadInput
-from scisci_gym.recipes.experiments.plan_file import read_plans
+from scisci_gym.recipes.experiments.plan import read_plans
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAN = """
