@@ -26,11 +26,10 @@ from ..datasets.store import load_papers
 from ..envs.kit.base import Example
 from ..envs.registry import make, spec
 from ..envs.training.groups import renderer_of
-from .kit.batches import ShuffledBatches
 from .kit.compat import prepare_sft_resume
 from .kit.config import RecipeConfig
-from .kit.lora_capacity import report_capacity
 from .kit.recipe import Recipe
+from .kit.supervised import ShuffledBatches, report_capacity
 from .kit.validation import held_out_nll
 
 Answers = Literal["gold", "random"]
@@ -40,12 +39,8 @@ Answers = Literal["gold", "random"]
 class SupervisedEnvBuilder(SupervisedDatasetBuilder):
     """Prompts of an environment with answers to imitate; the loss is on the answers.
 
-    Parameters
-    ----------
-    answers : "gold" | "random"
-        ``random``: an answer drawn from the distinct gold answers, each as likely as the others.
-    rows : int or None
-        Examples of the training split to use; None for all.
+    Random `answers` are drawn from the distinct gold answers, each as likely as the others. `rows` are the examples of
+    the training split to use; None for all.
     """
 
     env_id: str

@@ -27,6 +27,18 @@ MAX_ANSWER_GAP = 0.1
 """Nats; see `answer_gap`. What a policy hardly ever writes it is never paid for, and RL starts from that."""
 
 
+# Columns of the works table that an episode needs, and the field of `Paper` that each is.
+COLUMNS = {
+    "work_id": "openalex_id",
+    "title": "title",
+    "abstract": "abstract",
+    "publication_year": "publication_year",
+    "field": "primary_field",
+    "venue": "venue",
+    "authors_count": "authors_count",
+}
+
+
 def init_tiny_model(
     out: Path,
     works: pa.Table,
@@ -116,17 +128,8 @@ def works_of(dataset: Path) -> pa.Table:
     if source.is_dir():
         return read_works(source, progress=False)[0]
     papers = load_papers(dataset, "train")
-    return pa.table(
-        {
-            "work_id": [paper.openalex_id.removeprefix("W") for paper in papers],
-            "title": [paper.title for paper in papers],
-            "abstract": [paper.abstract for paper in papers],
-            "publication_year": [paper.publication_year for paper in papers],
-            "field": [paper.primary_field for paper in papers],
-            "venue": [paper.venue for paper in papers],
-            "authors_count": [paper.authors_count for paper in papers],
-        }
-    )
+    columns = {name: [getattr(paper, field) for paper in papers] for name, field in COLUMNS.items()}
+    return pa.table({**columns, "work_id": [name.removeprefix("W") for name in columns["work_id"]]})
 
 
 def unlabelled_papers(works: pa.Table, last_year: int, seed: int) -> list[Paper]:
@@ -134,8 +137,7 @@ def unlabelled_papers(works: pa.Table, last_year: int, seed: int) -> list[Paper]
 
     At most 12,000, drawn by the seed. An environment needs outcomes to make an episode.
     """
-    columns = ("work_id", "title", "abstract", "publication_year", "field", "venue", "authors_count")
-    published = works.select(columns).filter(pa.array(works["publication_year"].to_numpy() <= last_year))
+    published = works.select(list(COLUMNS)).filter(pa.array(works["publication_year"].to_numpy() <= last_year))
     rows = [row for row in published.to_pylist() if row["title"] and row["abstract"]]
     random.Random(seed).shuffle(rows)
     rng = random.Random(seed)
@@ -144,13 +146,7 @@ def unlabelled_papers(works: pa.Table, last_year: int, seed: int) -> list[Paper]
 
 def _paper(row: dict[str, Any], rng: random.Random) -> Paper:
     return Paper(
-        openalex_id=f"W{row['work_id']}",
-        title=row["title"],
-        abstract=row["abstract"],
-        publication_year=row["publication_year"],
-        primary_field=row["field"],
-        venue=row["venue"],
-        authors_count=row["authors_count"],
+        **{field: row[name] for name, field in COLUMNS.items()} | {"openalex_id": f"W{row['work_id']}"},
         cd_index=rng.uniform(-1, 1),
         disruption_label=rng.choice(DISRUPTION_LABELS),  # pyright: ignore[reportArgumentType]
         novelty_label=rng.choice(NOVELTY_LABELS),  # pyright: ignore[reportArgumentType]

@@ -1,10 +1,14 @@
-"""Whether an adapter has enough parameters for the tokens that it is to learn."""
+"""What the cookbook's supervised loops, of SFT and DPO, train on, and whether an adapter is large enough for it."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import tinker
 import torch
 from tinker_cookbook.exceptions import TinkerCookbookError
 from tinker_cookbook.hyperparam_utils import get_lora_param_count
@@ -14,7 +18,32 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from ...datasets.atomic_files import write_json_atomically
 from .config import RecipeConfig
 
-CAPACITY = "lora_capacity.json"
+
+class ShuffledBatches(SupervisedDataset):
+    """Batches of items, of which `datums_of` makes the data to train on; items that fill no batch are left out.
+
+    `set_epoch` draws another order for every epoch; before it the items come in their own. Raises `ValueError` if the
+    items, which `name` names, do not fill a batch.
+    """
+
+    def __init__(
+        self, items: Sequence[Any], batch_size: int, datums_of: Callable[[Any], list[tinker.Datum]], name: str
+    ):
+        if len(items) < batch_size:
+            raise ValueError(f"{len(items)} {name} do not fill a batch of {batch_size}; give a smaller batch_size")
+        self.items, self.batch_size, self.datums_of = items, batch_size, datums_of
+        self.order = list(range(len(items)))
+
+    def __len__(self) -> int:
+        return len(self.items) // self.batch_size
+
+    def get_batch(self, index: int) -> list[tinker.Datum]:
+        chosen = self.order[index * self.batch_size : (index + 1) * self.batch_size]
+        return [datum for i in chosen for datum in self.datums_of(self.items[i])]
+
+    def set_epoch(self, seed: int = 0) -> None:
+        self.order = list(range(len(self.items)))
+        random.Random(seed).shuffle(self.order)
 
 
 @dataclass(frozen=True)
@@ -63,4 +92,4 @@ def report_capacity(cfg: RecipeConfig, dataset: SupervisedDataset) -> None:
     tokens = sum(weight > 0 for datum in data for weight in datum.loss_fn_inputs["weights"].data)
     capacity = LoraCapacity(lora_parameters(cfg.model_name, cfg.lora_rank), tokens)
     print(capacity, flush=True)
-    write_json_atomically(Path(cfg.log_path) / CAPACITY, {**asdict(capacity), "enough": capacity.enough})
+    write_json_atomically(Path(cfg.log_path) / "lora_capacity.json", {**asdict(capacity), "enough": capacity.enough})

@@ -7,7 +7,7 @@ from safetensors import safe_open
 from tinker_cookbook.hyperparam_utils import get_lora_param_count
 
 from scisci_gym.engine.serve.service import local_engine
-from scisci_gym.recipes.kit.lora_capacity import LoraCapacity, lora_parameters
+from scisci_gym.recipes.kit.supervised import LoraCapacity, lora_parameters
 
 
 def test_parameters_are_those_of_the_adapter_that_the_engine_writes(tiny_model: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup, Transition
 
 from scisci_gym import Paper
 from scisci_gym.envs.training.groups import renderer_of
-from scisci_gym.recipes.kit.pairs import gold_pairs, pairs_of_group
+from scisci_gym.recipes.dpo import gold_pairs, pairs_of_group
 
 PAPERS = [
     Paper(
