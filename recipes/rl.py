@@ -26,11 +26,10 @@ from ..envs.kit.cards import class_shares
 from ..envs.registry import spec
 from ..envs.training.groups import OrderMaker, SciSciDatasetBuilder
 from ..envs.training.order import Balanced, LabelOrder, Proportional
-from .kit.balance import AdaptiveOrder, Balance
 from .kit.checkpoints import state_path
 from .kit.compat import metrics_of_all_groups, prepare_rl_resume
 from .kit.config import RecipeConfig, folder_or_name, suited
-from .kit.curriculum import Curriculum, CurriculumOrder, measure_pass_rates
+from .kit.order import AdaptiveOrder, Balance, Curriculum, CurriculumOrder, measure_pass_rates
 from .kit.recipe import Recipe
 from .kit.rollouts import Rollouts, rollout_executor
 from .kit.validation import held_out_nll, validation_builders

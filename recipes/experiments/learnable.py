@@ -344,21 +344,18 @@ def _share_closed(facts: dict[str, Any], best: float) -> float:
     return round((facts["end"] - facts["start"]) / gap, 4) if gap > 0 else 0.0
 
 
-def _check(check_id: str, holds: bool, observed: float, expected: str) -> dict[str, Any]:
-    return {
-        "id": check_id,
-        "status": "pass" if holds else "fail",
-        "observed": round(float(observed), 4),
-        "expected": expected,
-    }
+def _check(check_id: str, holds: bool | None, observed: float | None, expected: str) -> dict[str, Any]:
+    status = "not measured" if holds is None else "pass" if holds else "fail"
+    observed = None if observed is None else round(float(observed), 4)
+    return {"id": check_id, "status": status, "observed": observed, "expected": expected}
 
 
 def cost_check(seconds: float | None) -> dict[str, Any]:
     """Whether the proof kept to its budget of CPU seconds; None is time that was not ours to measure."""
-    if seconds is not None:
-        return _check("cost.cpu_seconds", seconds <= BUDGET, seconds, f"at most {BUDGET:g}")
-    expected = f"at most {BUDGET:g}; an engine that is not local was not measured"
-    return {"id": "cost.cpu_seconds", "status": "not measured", "observed": None, "expected": expected}
+    expected, unknown = f"at most {BUDGET:g}", "; an engine that is not local was not measured"
+    if seconds is None:
+        return _check("cost.cpu_seconds", None, None, expected + unknown)
+    return _check("cost.cpu_seconds", seconds <= BUDGET, seconds, expected)
 
 
 def _difficulty(seeds: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scisci_gym.recipes.kit.balance import LIMIT, Adaptive, adapted_shares, apportioned
+from scisci_gym.recipes.kit.order import LIMIT, Adaptive, adapted_shares, apportioned
 
 WANTED = {"high": 1 / 3, "middle": 1 / 3, "low": 1 / 3}
 SHARES = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(

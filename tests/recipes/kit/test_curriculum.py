@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scisci_gym import Paper
-from scisci_gym.recipes.kit.curriculum import PASS_RATES, CurriculumOrder, Widening, example_key, margins, stage_of
+from scisci_gym.recipes.kit.order import PASS_RATES, CurriculumOrder, Widening, example_key, margins, stage_of
 
 
 def paper(at: int, cd: float, **more) -> tuple[Paper]:
