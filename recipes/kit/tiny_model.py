@@ -145,8 +145,10 @@ def unlabelled_papers(works: pa.Table, last_year: int, seed: int) -> list[Paper]
 
 
 def _paper(row: dict[str, Any], rng: random.Random) -> Paper:
+    known: dict[str, Any] = {field: row[name] for name, field in COLUMNS.items()}
+    known["openalex_id"] = f"W{row['work_id']}"
     return Paper(
-        **{field: row[name] for name, field in COLUMNS.items()} | {"openalex_id": f"W{row['work_id']}"},
+        **known,
         cd_index=rng.uniform(-1, 1),
         disruption_label=rng.choice(DISRUPTION_LABELS),  # pyright: ignore[reportArgumentType]
         novelty_label=rng.choice(NOVELTY_LABELS),  # pyright: ignore[reportArgumentType]
