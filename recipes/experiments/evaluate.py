@@ -33,7 +33,6 @@ from ...evaluation.probes.flips import flip_report
 from ...evaluation.probes.pass_rates import sampled_pass_rates, shares, write_pass_rates
 from ...evaluation.public_benchmarks import public_benchmarks
 from ...evaluation.records import plain
-from ...evaluation.render.evaluation_page import write_page
 from ..kit.checkpoints import chosen_checkpoint
 from ..kit.config import MAX_TOKENS, parse_options, renderer_name_for, suited_env_options, suited_max_tokens
 from ..kit.engines import engine_kind, open_engine
@@ -227,6 +226,9 @@ def evaluate_run(
     if the folder is not the folder of a run, or has no checkpoint, and `ValueError` if the dataset has no example of
     the run's environment, or a probe does not suit it.
     """
+    # It loads matplotlib, which `play` and the leaderboard do without.
+    from ...evaluation.render.evaluation_page import write_page
+
     contestant = run_contestant(run, dataset, engine)
     task = contestant.task
     options = LeaderboardOptions(
