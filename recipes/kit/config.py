@@ -28,6 +28,11 @@ def folder_or_name(config: Any, value: str | None) -> str | None:
 
 MAX_TOKENS = 1024
 """The largest number of tokens in an answer, where none is given."""
+COUNTS = (
+    "batch_size group_size groups_per_batch lora_rank max_length max_steps max_tokens num_epochs num_minibatches "
+    "num_substeps pass_rate_attempts rollout_workers rollouts_per_example rows"
+).split()
+"""Options of recipes that are numbers from 1 on, or None."""
 TINY_REPORT = "init_report.json"
 
 
@@ -160,9 +165,13 @@ class RecipeConfig(EngineConfig):
     def loop(self, recipe: str) -> dict[str, Any]:
         """The fields that the configurations of all the cookbook's training loops share.
 
-        Raises `FileNotFoundError` if the dataset, or the run to start from, does not exist, and `ValueError` if
-        renderer or learning rate must be given and are not.
+        Raises `FileNotFoundError` if the dataset, or the run to start from, does not exist, and `ValueError` if a count
+        of `COUNTS` is below 1, or renderer or learning rate must be given and are not.
         """
+        for name in COUNTS:
+            count = getattr(self, name, None)
+            if count is not None and count < 1:
+                raise ValueError(f"{name} must be at least 1, got {count}")
         load_card(self.dataset)
         return {
             "recipe_name": f"scisci_gym_{recipe}_{self.env}",

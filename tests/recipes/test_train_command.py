@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from scisci_gym.cli import app
 from scisci_gym.recipes.experiments.runner import RECIPES, Runner, training_progress
 from scisci_gym.recipes.kit.compat import options_of
-from scisci_gym.recipes.kit.config import RecipeConfig
+from scisci_gym.recipes.kit.config import COUNTS, RecipeConfig
 
 
 def train(*arguments: str) -> Result:
@@ -46,6 +46,17 @@ def test_a_wrong_option_is_named_on_one_line(arguments: list[str], message: str)
     assert (result.exit_code, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_count_below_one_is_refused_by_every_recipe_that_has_it(name: str, tmp_path: Path) -> None:
+    recipes = [recipe for recipe in RECIPES.values() if name in options_of(recipe.config)]
+    assert recipes
+    required = ("dataset", "model_name", "log_path", "renderer_name", "teacher_model")
+    for recipe in recipes:
+        given = {option: str(tmp_path) for option in required if option in options_of(recipe.config)}
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+            recipe.checked(recipe.config(**given, **{name: 0}))
 
 
 def test_progress_without_a_terminal_is_a_line_for_each_tenth(tmp_path: Path) -> None:
