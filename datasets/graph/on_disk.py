@@ -81,6 +81,7 @@ class Citations:
             kept = pointers(counts[low:high])
             compact_rows(shifted[low : high + 1], kept, piece)
             yield piece[: kept[-1]]
+            del piece, shifted, kept  # before the next ones are made
 
 
 def _citers(
@@ -111,6 +112,7 @@ def _citers(
         if not numbered_by_year:
             sort_rows_by_year(indptr[low : high + 1] - indptr[low], piece, years)
         yield piece
+        del piece  # before the next one is made
 
 
 def _pieces(indptr: np.ndarray, memory: int) -> list[tuple[int, int]]:
@@ -132,4 +134,5 @@ def _save(path: Path, scratch: Path, pieces: Iterable[np.ndarray]) -> None:
     with (scratch / "pieces").open("wb") as file:
         for piece in pieces:
             piece.tofile(file)
+            del piece
     np.save(path, _mapped(scratch / "pieces"))

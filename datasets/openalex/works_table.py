@@ -90,9 +90,13 @@ class WorksTable:
             return self
         kept = []
         for before, mine in zip(self.kept, np.split(keep, np.cumsum(self.lengths())[:-1]), strict=True):
-            now = np.ones(mine.size, bool) if before is None else before.copy()
-            now[np.flatnonzero(now)] = mine
-            kept.append(now)
+            if mine.all():
+                kept.append(before)
+            elif before is None:
+                kept.append(mine)
+            else:
+                kept.append(before.copy())
+                kept[-1][np.flatnonzero(before)] = mine
         on_disk = _on_disk(self.pieces)
         ids, years = held(self.work_id[keep], on_disk), held(self.year[keep], on_disk)
         names = None if self.names is None else self.names[keep]

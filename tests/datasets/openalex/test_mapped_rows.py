@@ -1,5 +1,7 @@
 """Works on disk: texts in an order of one's own, each row group read once, and the citation graph piece by piece."""
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scisci_gym.datasets.graph.files import ARRAYS
+from scisci_gym.datasets.graph.files import ARRAYS, GraphFiles
+from scisci_gym.datasets.graph.on_disk import Citations
 from scisci_gym.datasets.openalex import mapped_rows
 from scisci_gym.datasets.openalex.mapped_rows import MappedRows, grouped
 from scisci_gym.datasets.openalex.record import WORKS_SCHEMA
@@ -80,3 +83,33 @@ def test_the_graph_on_disk_is_that_in_memory(tmp_path_factory, data):
         assert getattr(on_disk, name).tolist() == getattr(in_memory, name).tolist()
     assert on_disk.report == in_memory.report
     assert (folder / "graph.json").is_file()
+
+
+def test_a_shard_that_loses_no_work_is_still_read_as_a_whole(works):
+    """A snapshot loses a few works of a few shards; row groups are taken apart in those shards only."""
+    first, second = works.lengths()
+    fewer = works.where(np.arange(works.num_rows) != first + 5)
+    assert fewer.kept[0] is works.kept[0]
+    assert fewer.lengths() == [first, second - 1]
+    whole = WorksTable.of_shards(works.pieces).where(np.arange(500) != 499)
+    assert whole.kept[0] is None
+    assert np.concatenate([part["work_id"].to_numpy() for part in whole.scan(["work_id"])]).tolist() == list(range(499))
+
+
+def test_one_piece_of_a_graph_is_in_memory_at_a_time(tmp_path):
+    """And some 30 bytes a paper; the pieces before and after it, and the files of the citations, are not."""
+    papers, memory = 20_000, 2_000_000
+    rng = np.random.default_rng(0)
+    (ends := tmp_path / "ends").mkdir()
+    found = Citations(ends, papers)
+    for _ in range(20):
+        found.add(*rng.integers(0, papers, (2, 100_000), np.int32))
+    tracemalloc.start()
+    with GraphFiles.beside(tmp_path / "graph") as files:
+        np.save(files.path("years"), years := np.zeros(papers, np.int16))
+        report = found.write_graph(files, years, memory, lambda step, done, total: None)
+        files.finish(papers, report)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.kept * 4 > 3 * memory
+    assert peak < 1.3 * memory + 40 * papers
