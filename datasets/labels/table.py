@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -137,7 +138,7 @@ def _column(values: Any, size: int, on_disk: bool) -> pa.ChunkedArray:
         arrays = parts()
         first = next(arrays)
         with pa.ipc.new_file(file, pa.schema([("values", first.type)])) as writer:
-            for array in (first, *arrays):
+            for array in chain([first], arrays):
                 writer.write_batch(pa.record_batch([array], ["values"]))
         file.flush()
         return pa.ipc.open_file(pa.py_buffer(np.memmap(file, mode="r"))).read_all()["values"]
@@ -244,7 +245,7 @@ def _columns_of_papers(papers: str | Path | pa.Table, graph: CitationGraph) -> d
                 missing = ids[int(np.argmax(np.asarray(rows.is_null())))].as_py()
                 others = rows.null_count - 1
                 raise ValueError(f"{path} has no row for paper {missing!r} and {others} others of the graph")
-            table = table.take(rows)
+            table = table.select(wanted).take(rows)
     elif table.num_rows != graph.n_papers:
         raise ValueError(
             f"{path} has {table.num_rows} rows and no column 'id', but the graph has {graph.n_papers} papers"

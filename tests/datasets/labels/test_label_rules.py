@@ -225,3 +225,16 @@ def test_a_table_of_labels_takes_seventy_bytes_a_paper_with_a_memory(tmp_path, m
     assert in_files.schema == in_memory.schema
     for one, other in zip(in_files.columns, in_memory.columns, strict=True):
         np.testing.assert_array_equal(one.to_numpy(), other.to_numpy())
+
+
+def test_a_column_of_texts_goes_to_its_file_part_by_part(monkeypatch):
+    monkeypatch.setattr(table, "AT_A_TIME", 10_000)
+    held = []
+
+    def labels_of(part: slice) -> np.ndarray:
+        held.append(pa.total_allocated_bytes())
+        return np.full(part.stop - part.start, "consolidating")
+
+    column = table._column(labels_of, 300_000, on_disk=True)
+    assert (len(column), column.unique().to_pylist()) == (300_000, ["consolidating"])
+    assert max(held) - held[0] < 3 * 10_000 * 17  # a few parts of 17 bytes a text, not all thirty
