@@ -17,12 +17,13 @@ import pyarrow as pa
 from .atomic_files import scratch_folder
 from .card import write_card
 from .dataset_folder import dataset_files, dataset_folder, finish, start_over
+from .disk_arrays import held
 from .disruption.cd_index import disruption_counts
 from .errors import BadInput
 from .graph.citation_graph import CitationGraph
 from .labels.eligibility import LabelRules, content_checks
 from .labels.graph_labels import graph_labels, novelty_of_dataset, save_papers
-from .labels.schemes import tertile_cuts
+from .labels.schemes import DISRUPTION_NAMES, tertile_cuts
 from .near_duplicates import copies_among
 from .openalex.mapped_rows import MappedRows
 from .openalex.notices import title_as_published
@@ -119,9 +120,17 @@ def _build(works: WorksTable, dropped: Counter[str], out: Path, options: BuildOp
         rows = texts.rows(nodes[positions])
         return rows["doi"].to_pylist(), rows["title"].to_pylist()
 
-    years, label = works.year[nodes], computed["disruption_label"]
+    years = works.year[nodes]
     positions, split_years = choose_papers(
-        works.work_id[nodes], years, dates, label, described, eligible.reasons, options, eligible.closed_by, scratch
+        works.work_id[nodes],
+        years,
+        dates,
+        eligible.codes,
+        described,
+        eligible.reasons,
+        options,
+        eligible.closed_by,
+        scratch,
     )
     venues = works.column("venue_id") if options.novelty else None
     novelty = None if venues is None else novelty_of_dataset(graph, venues, options.seed, options.memory)
@@ -129,9 +138,9 @@ def _build(works: WorksTable, dropped: Counter[str], out: Path, options: BuildOp
         cited_venues, novelty_fact = None, {}
     else:
         cited_venues, novelty_fact = novelty.venues, {"novelty": novelty.facts}
-        computed["novelty_score"] = novelty.scores.novelty[nodes]
-        computed["conventionality_score"] = novelty.scores.conventionality[nodes]
-        computed["novelty_withheld"] = novelty.scores.withheld[nodes]
+        computed["novelty_score"] = eligible.of_works(novelty.scores.novelty)
+        computed["conventionality_score"] = eligible.of_works(novelty.scores.conventionality)
+        computed["novelty_withheld"] = eligible.of_works(novelty.scores.withheld)
     del novelty
     same: dict[str, Any] = {"label_scheme": rules.scheme, "cd_window": rules.window, "cd_threshold": rules.threshold}
     if "citation_percentile" in computed:
@@ -163,34 +172,46 @@ def _build(works: WorksTable, dropped: Counter[str], out: Path, options: BuildOp
 
 @dataclass(frozen=True, eq=False)
 class _Eligible:
-    """The M papers of N works that can carry a label. What is known of the other works is not kept in memory."""
+    """The M papers of N works that can carry a label. What is known of the other works is not kept.
+
+    Arrays are in temporary files where the graph is on disk.
+    """
 
     nodes: np.ndarray
     """int64 (M,), ascending."""
     computed: dict[str, np.ndarray]
-    """Fields of `Paper` that follow from the graph: arrays (M,), NaN for None."""
+    """Numbers of `Paper` that follow from the graph: arrays (M,), NaN for None."""
+    codes: np.ndarray
+    """int8 (M,), disruption labels as places in `DISRUPTION_NAMES`."""
     cannot: np.ndarray
     """bool (N,): works that cannot carry a label for what they are."""
     reasons: Counter[str]
     closed_by: int
     """The last complete year."""
+    on_disk: bool
 
     @classmethod
     def of(cls, works: WorksTable, graph: CitationGraph, fields: np.ndarray, options: BuildOptions) -> _Eligible:
         rules = options.rules
         counts = disruption_counts(graph, rules.window, memory=options.memory)
         excluded = [*_outside_collection(works, options), *content_checks(works, rules)]
-        labels = graph_labels(graph, rules, fields, excluded=excluded, counts=counts)
-        nodes = np.flatnonzero(labels.eligible)
+        on_disk = options.memory is not None
+        labels = graph_labels(graph, rules, fields, excluded=excluded, counts=counts, on_disk=on_disk)
+        cannot = np.logical_or.reduce([failed for _, failed in excluded])
+        nodes = held(np.flatnonzero(labels.eligible), on_disk)
+        codes = labels.cuts.codes(labels.cd[nodes], nodes)
+        eligible = cls(nodes, {}, codes, cannot, labels.reasons, labels.last_complete_year, on_disk)
         over_works = {**dict(zip(("n_i", "n_j", "n_k"), counts, strict=True)), "cd_index": labels.cd}
         # A collection of neighbourhoods does not hold the papers that a citation count would be compared with.
         if labels.percentiles is not None and options.focal is None:
             over_works["citation_percentile"] = labels.percentiles
-        computed = {"reference_count": graph.reference_counts[nodes]}
-        computed |= {name: array[nodes] for name, array in over_works.items()}
-        computed["disruption_label"] = labels.cuts.labels(computed["cd_index"], nodes)
-        cannot = np.logical_or.reduce([failed for _, failed in excluded])
-        return cls(nodes, computed, cannot, labels.reasons, labels.last_complete_year)
+        over_works["reference_count"] = graph.reference_counts
+        eligible.computed.update((name, eligible.of_works(array)) for name, array in over_works.items())
+        return eligible
+
+    def of_works(self, values: np.ndarray) -> np.ndarray:
+        """The values of the M papers, of an array (N,)."""
+        return held(values[self.nodes], self.on_disk)
 
 
 def _sortable(texts: pa.ChunkedArray) -> np.ndarray:
@@ -202,7 +223,7 @@ def choose_papers(
     ids: np.ndarray,
     years: np.ndarray,
     dates: np.ndarray,
-    labels: np.ndarray,
+    codes: np.ndarray,
     described: Callable[[np.ndarray], tuple[list[str], list[str]]],
     reasons: Counter[str],
     options: BuildOptions,
@@ -211,16 +232,17 @@ def choose_papers(
 ) -> tuple[dict[str, np.ndarray], SplitYears]:
     """Drop eligible papers without a label and copies of earlier papers, and split the others by time.
 
-    `ids`, `years`, `dates` and `labels` are arrays (N,) of the eligible papers; a label is "" where a field and year is
-    too small for tertiles, and a date is ISO, "" where unknown, as text or bytes. ``described(positions)`` gives DOIs
-    and titles and is asked for a few thousand papers at a time. `reasons` counts the papers that are left out. The data
-    are complete up to the year `closed_by`. Files are written to the folder `scratch` meanwhile.
+    `ids`, `years`, `dates` and `codes` are arrays (N,) of the eligible papers. Codes are places in `DISRUPTION_NAMES`,
+    0 where a field and year is too small for tertiles, and a date is ISO, "" where unknown, as text or bytes.
+    ``described(positions)`` gives DOIs and titles and is asked for a few thousand papers at a time. `reasons` counts
+    the papers that are left out. The data are complete up to the year `closed_by`. Files are written to the folder
+    `scratch` meanwhile.
 
     Returns the positions of the papers of each split, in publication order, and the years of the splits. Raises
     `BadInput` if no paper has a label, or the years leave no room for the split.
     """
-    labelled = np.flatnonzero(labels != "")
-    reasons["small_field_year"] = labels.size - labelled.size
+    labelled = np.flatnonzero(codes)
+    reasons["small_field_year"] = codes.size - labelled.size
     if not labelled.size:
         left_out = ", ".join(f"{name} {count:,}" for name, count in reasons.most_common() if count)
         raise BadInput(f"no paper is eligible for a label; left out: {left_out}; loosen the label options")
@@ -233,7 +255,7 @@ def choose_papers(
     chosen = {name: papers[of_split] for name, of_split in split_years.members(years[papers]).items()}
     reasons["between_splits"] = papers.size - sum(map(len, chosen.values()))
     if options.balance_train:
-        kept = balanced(labels[chosen["train"]].astype(str), options.seed)
+        kept = balanced(DISRUPTION_NAMES[codes[chosen["train"]]], options.seed)
         reasons["thinned_out"] = chosen["train"].size - kept.size
         chosen["train"] = chosen["train"][kept]
     return chosen, split_years
@@ -349,10 +371,11 @@ def _papers(
         nodes = eligible.nodes[part]
         rows, titles = texts.papers.rows(nodes).to_pylist(), _reference_titles(texts, graph, nodes, max_references)
         ids = works.ids(nodes)
-        columns = [array[part].tolist() for array in eligible.computed.values()]
-        for name, row, earlier, *values in zip(ids, rows, titles, *columns, strict=True):
+        computed = {name: array[part].tolist() for name, array in eligible.computed.items()}
+        computed["disruption_label"] = DISRUPTION_NAMES[eligible.codes[part]].tolist()
+        for name, row, earlier, *values in zip(ids, rows, titles, *computed.values(), strict=True):
             fields = {column: row[column] for column in AS_RECORDED}
-            fields |= {n: None if value != value else value for n, value in zip(eligible.computed, values, strict=True)}
+            fields |= {n: None if value != value else value for n, value in zip(computed, values, strict=True)}
             work = {"openalex_id": name, "primary_field": row["field"], "reference_titles": earlier}
             yield Paper(**work, **fields, **same)
 

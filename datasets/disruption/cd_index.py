@@ -115,15 +115,15 @@ def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
         return np.where(denominator == 0, np.nan, np.true_divide(numerator, denominator))
 
 
-def cd_of_counts(counts: Sequence[np.ndarray]) -> np.ndarray:
-    """`cd_index` of what `disruption_counts` returned, float64 (N,)."""
+def cd_of_counts(counts: Sequence[np.ndarray], on_disk: bool = False) -> np.ndarray:
+    """`cd_index` of what `disruption_counts` returned, float64 (N,), in memory or in a temporary file."""
     n_i, n_j, n_k = counts
-    return in_parts(n_i.size, lambda part: ratio(n_i[part] - n_j[part], n_i[part] + n_j[part] + n_k[part]))
+    return in_parts(n_i.size, lambda part: ratio(n_i[part] - n_j[part], n_i[part] + n_j[part] + n_k[part]), on_disk)
 
 
-def in_parts(size: int, values: Callable[[slice], np.ndarray]) -> np.ndarray:
+def in_parts(size: int, values: Callable[[slice], np.ndarray], on_disk: bool = False) -> np.ndarray:
     """``values(part)`` of a few million papers after another, float64 (size,); only the result is held whole."""
-    result = np.empty(size)
+    result = new_array((size,), np.float64, on_disk)
     for start in range(0, size, AT_A_TIME):
         part = slice(start, min(start + AT_A_TIME, size))
         result[part] = values(part)

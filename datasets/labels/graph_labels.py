@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..disk_arrays import held
 from ..disruption.cd_index import cd_of_counts, disruption_counts
 from ..graph.citation_graph import CitationGraph
 from ..novelty.atypicality import DEFAULT_SAMPLES, Atypicality, atypicality
@@ -66,6 +67,7 @@ def graph_labels(
     *,
     excluded: Sequence[tuple[str, np.ndarray]] = (),
     counts: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+    on_disk: bool = False,
 ) -> GraphLabels:
     """Disruption labels, eligibility and citation percentiles of the papers of a graph.
 
@@ -77,17 +79,22 @@ def graph_labels(
         Rules of eligibility that the graph does not know, such as `content_checks`.
     counts : three int64 arrays (N,), optional
         n_i, n_j, n_k, if they were computed elsewhere.
+    on_disk : bool
+        Keep CD index and percentiles in temporary files.
 
     Raises `ValueError` for the scheme ``quantile`` without fields.
     """
     n_i, n_j, _ = counts = disruption_counts(graph, rules.window) if counts is None else counts
-    cd = cd_of_counts(counts)
+    cd = cd_of_counts(counts, on_disk)
     closed_by = rules.closed_by(graph.years)
     checks = [*excluded, *number_checks(graph.years, graph.reference_counts, n_i + n_j, cd, rules, closed_by)]
     eligible, reasons = first_failures(checks, graph.n_papers)
     del checks
     cuts = DisruptionCuts.of(cd, rules, fields, graph.years, eligible)
-    percentiles = None if fields is None else citation_percentile(graph, fields, rules.window, closed_by)
+    if fields is None:
+        percentiles = None
+    else:
+        percentiles = held(citation_percentile(graph, fields, rules.window, closed_by), on_disk)
     return GraphLabels(counts, cd, eligible, reasons, cuts, percentiles, closed_by)
 
 

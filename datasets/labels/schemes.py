@@ -18,6 +18,8 @@ from ..percentiles import group_numbers, group_percentile, share_higher, share_l
 from .eligibility import LabelRules
 
 LABEL_TYPE = np.dtype("<U13")
+DISRUPTION_NAMES = np.array(["", *DISRUPTION_ORDER], LABEL_TYPE)
+"""Disruption labels by their codes."""
 NOVELTY_NAMES = np.array(["", "balanced", "novel", "conventional"], LABEL_TYPE)
 """Novelty labels by their codes."""
 
@@ -218,12 +220,16 @@ class DisruptionCuts:
 
     def labels(self, cd: npt.ArrayLike, papers: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Labels of `papers` (all) by their CD index, float (M,); str (M,), "" where there is no index or no cut."""
+        return DISRUPTION_NAMES[self.codes(cd, papers)]
+
+    def codes(self, cd: npt.ArrayLike, papers: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """`labels` as places in `DISRUPTION_NAMES`, int8 (M,): a byte a paper and not 52."""
         values = np.asarray(cd, np.float64)
         group = 0 if self.group is None else self.group[papers]
         low, high = self.low[group], self.high[group]
-        labels = np.array(DISRUPTION_ORDER, LABEL_TYPE)[1 + side_of(values, low, high)]
-        labels[np.isnan(values) | np.isnan(low)] = ""
-        return labels
+        codes = (2 + side_of(values, low, high)).astype(np.int8)
+        codes[np.isnan(values) | np.isnan(low)] = 0
+        return codes
 
 
 def tertile_cuts(

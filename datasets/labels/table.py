@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -108,10 +107,8 @@ def label_table(
     counts = count(rules.window, memory=memory)
     fields: Any = given.get("field")
     groups = fields.indices.to_numpy() if isinstance(fields, pa.DictionaryArray) else fields
-    labels = graph_labels(graph, rules, groups, excluded=excluded, counts=counts)
     on_disk = memory is not None
-    percentiles = None if labels.percentiles is None else held(labels.percentiles, on_disk)
-    labels = replace(labels, cd=held(labels.cd, on_disk), percentiles=percentiles)
+    labels = graph_labels(graph, rules, groups, excluded=excluded, counts=counts, on_disk=on_disk)
     steps = _steps(graph, labels, given, groups, rules.window, novelty, seed, trajectory, rewired, interval, memory)
     for step, values in steps:
         for name in list(values):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from ..disk_arrays import held
 from .record import WORKS_SCHEMA
 from .works_table import WorksTable, by_piece, in_order
 
@@ -39,7 +40,7 @@ class MappedRows:
                 writer.write_batch(group.combine_chunks().to_batches()[0])
         reader = pa.ipc.open_file(pa.memory_map(str(file)))
         batches = map(reader.get_batch, range(reader.num_record_batches))
-        self._positions, self._columns = positions, columns
+        self._positions, self._columns = held(positions, True), columns
         self._pieces = [pa.Table.from_batches([batch]) for batch in batches]
 
     def rows(self, positions: np.ndarray) -> pa.Table:

@@ -22,7 +22,7 @@ from ..dataset_folder import dataset_folder
 from ..errors import BadInput
 from ..labels.eligibility import NOT_ARTICLES, LabelRules, first_failures, number_checks
 from ..labels.published import PublishedScores, is_first
-from ..labels.schemes import disruption_labels
+from ..labels.schemes import DISRUPTION_NAMES, DisruptionCuts
 from ..openalex.decode import known_abstracts
 from ..openalex.notices import MARKED_TITLE, NOTICE_TITLE
 from ..openalex.record import abstract_from_inverted_index, normalised_doi, text
@@ -103,7 +103,7 @@ def _build(
     rows, reasons = _eligible_rows(columns, usable, rules, closed_by)
     paper, year, cd = scores.paper[rows], scores.year[rows], scores.disruption[rows]
     field = fields_of(paper, tables.fields, tables.field_names, level)
-    labels = disruption_labels(cd, rules, fields=field, years=year)
+    codes = DisruptionCuts.of(cd, rules, field, year).codes(cd)
     dates = _dates(columns["day"][rows], year)
 
     dois, titles = values_at(Texts(source), "doi", rows, normalised_doi), values_at(written, "title", rows, text)
@@ -111,7 +111,7 @@ def _build(
     def described(positions: np.ndarray) -> tuple[list[str], list[str]]:
         return dois[positions].tolist(), titles[positions].tolist()
 
-    chosen, split_years = choose_papers(paper, year, dates, labels, described, reasons, options, closed_by, folder)
+    chosen, split_years = choose_papers(paper, year, dates, codes, described, reasons, options, closed_by, folder)
     order = np.concatenate(list(chosen.values()))
     works, scored = scores.paper.size, int((~np.isnan(scores.z10)).sum())
     novelty = (
@@ -130,7 +130,8 @@ def _build(
         "source": {"kind": "sciscinet", "sentence": f"Source: {tables.papers.name} of SciSciNet, {works:,} records."},
     }
     known = {name: columns[name][rows[order]] for name in ("references", "cited", "authors")}
-    known |= {"date": dates[order], "label": labels[order], "doi": dois[order], "field": np.array(field, object)[order]}
+    known |= {"date": dates[order], "label": DISRUPTION_NAMES[codes[order]]}
+    known |= {"doi": dois[order], "field": np.array(field, object)[order]}
     texts = _sorted_texts(written, rows[order], works, folder, progress)
     papers = _papers(texts, scores, rows[order], known, options)
     # One run through the texts serves all splits: they follow one another in `order`, and are written in turn.

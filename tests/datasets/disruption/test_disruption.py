@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import tracemalloc
 from pathlib import Path
 
 import cdindex
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peak_memory import peak_memory
 
 from scisci_gym.datasets.disruption import cd_index, disruption_counts
 from scisci_gym.datasets.disruption.counting import LINE, count
@@ -153,14 +153,10 @@ def test_a_slice_is_as_large_as_the_memory_allows(graph, more):
     assert all(ranks.part_bytes(low, high + 1) > memory for low, high in parts[:-1])
 
 
-def traced(work):
-    """The result of a call, and the bytes that numpy held at most for it beside what the result takes."""
-    tracemalloc.start()
-    try:
-        result = work()
-        return result, tracemalloc.get_traced_memory()[1] - sum(array.nbytes for array in result)
-    finally:
-        tracemalloc.stop()
+def peak_beside_results(work):
+    """`peak_memory`, without what the arrays of the result take."""
+    result, peak = peak_memory(work)
+    return result, peak - sum(array.nbytes for array in result)
 
 
 @pytest.mark.parametrize("by_year", [True, False])
@@ -176,9 +172,9 @@ def test_slices_take_no_more_than_the_memory(tmp_path, by_year):
     ranks = YearRanks(mapped, threads=2)
     memory = ranks.least_bytes + graph.n_citations
     assert len(ranks.parts(memory)) > 3
-    slices, peak = traced(lambda: disruption_counts(mapped, threads=2, memory=memory))
+    slices, peak = peak_beside_results(lambda: disruption_counts(mapped, threads=2, memory=memory))
     assert peak <= memory
-    whole, peak = traced(lambda: disruption_counts(mapped, threads=2))
+    whole, peak = peak_beside_results(lambda: disruption_counts(mapped, threads=2))
     assert np.array_equal(slices, whole)
     assert by_year or peak > memory
 

@@ -3,7 +3,6 @@
 import dataclasses
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kill_points import kill_points
+from peak_memory import peak_memory
 
 from scisci_gym.datasets.atomic_files import claimed
 from scisci_gym.datasets.graph import CitationGraph
@@ -102,10 +102,7 @@ def test_a_paper_takes_forty_bytes_while_a_graph_is_built(tmp_path):
     papers = 300_000
     ids = np.random.default_rng(0).permutation(papers)
     files = write(tmp_path, {"id": ids, "year": ids % 50 + 1970}, {"citing": ids[:9000], "cited": ids[9000:18_000]})
-    tracemalloc.start()
-    build_graph(*files, memory=100_000)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    _, peak = peak_memory(lambda: build_graph(*files, memory=100_000))
     assert peak < 40 * papers
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tracemalloc
 from collections import defaultdict
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peak_memory import peak_memory
 
 from scisci_gym import Paper
 from scisci_gym.datasets import percentiles
@@ -19,7 +19,7 @@ from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.labels import table
 from scisci_gym.datasets.labels.citation_impact import citation_percentile, hit_labels
 from scisci_gym.datasets.labels.eligibility import LabelRules, last_complete_year
-from scisci_gym.datasets.labels.graph_labels import graph_labels
+from scisci_gym.datasets.labels.graph_labels import GraphLabels, graph_labels
 from scisci_gym.datasets.labels.schemes import disruption_labels, tertile_cuts, uzzi_labels
 from scisci_gym.datasets.paper import disruption_label
 from scisci_gym.datasets.splits import certainly_before
@@ -185,7 +185,7 @@ def test_what_certainly_appeared_before_15_june_1999(date, year, before):
     assert certainly_before(date, year, "1999-06-15", 1999) is before
 
 
-def test_labels_take_forty_bytes_a_paper_with_a_memory(tmp_path, monkeypatch):
+def test_labels_take_thirty_two_bytes_a_paper_with_a_memory(tmp_path, monkeypatch):
     """Counts are on disk then, and papers are ranked a part at a time; before, it was 235 bytes."""
     papers = 300_000
     rng = np.random.default_rng(0)
@@ -195,13 +195,14 @@ def test_labels_take_forty_bytes_a_paper_with_a_memory(tmp_path, monkeypatch):
     for module in (percentiles, sys.modules[disruption_counts.__module__]):
         monkeypatch.setattr(module, "AT_A_TIME", 1 << 13)
     rules = LabelRules("quantile", min_citations=0, min_references=0)
-    tracemalloc.start()
-    counts = disruption_counts(graph, rules.window, threads=1, memory=12_000_000)
-    labels = graph_labels(graph, rules, fields, counts=counts)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+
+    def labelled() -> GraphLabels:
+        counts = disruption_counts(graph, rules.window, threads=1, memory=12_000_000)
+        return graph_labels(graph, rules, fields, counts=counts, on_disk=True)
+
+    labels, peak = peak_memory(labelled)
     assert labels.eligible.any()
-    assert peak < 40 * papers
+    assert peak < 32 * papers
 
 
 def test_a_table_of_labels_takes_seventy_bytes_a_paper_with_a_memory(tmp_path, monkeypatch):
@@ -216,10 +217,7 @@ def test_a_table_of_labels_takes_seventy_bytes_a_paper_with_a_memory(tmp_path, m
         monkeypatch.setattr(module, "AT_A_TIME", 1 << 13)
     monkeypatch.setenv("SCISCI_GYM_THREADS", "1")
     options = {"papers": given, "rules": LabelRules("quantile", min_citations=0), "samples": 2, "trajectory": 3}
-    tracemalloc.start()
-    in_files = table.label_table(tmp_path, **options, memory=12_000_000)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    in_files, peak = peak_memory(lambda: table.label_table(tmp_path, **options, memory=12_000_000))
     assert peak < 70 * papers
     in_memory = table.label_table(tmp_path, **options)
     assert in_files.schema == in_memory.schema

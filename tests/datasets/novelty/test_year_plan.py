@@ -1,11 +1,12 @@
 """Atypicality in a bounded memory: the venue pairs of a year counted in parts, with the same scores to the last bit."""
 
-import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peak_memory import peak_memory
 
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.novelty import atypicality
@@ -58,10 +59,8 @@ def test_a_year_takes_no_more_than_the_memory(null):
     one_part = least_bytes(slots, pairs) + COUNTED_PAIR * pairs.columns.size + 15 * 8 * pairs.columns.size
     results = {}
     for memory in (one_part, least_bytes(slots, pairs) + 50 * pairs.columns.size):
-        tracemalloc.start()
-        results[memory] = atypicality(graph, venues, null=null, samples=2, threads=1, memory=memory)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+        scores = partial(atypicality, graph, venues, null=null, samples=2, threads=1, memory=memory)
+        results[memory], peak = peak_memory(scores)
         of_results = 144 * graph.n_papers
         assert 0.5 * memory < peak - of_results <= memory
     parts, whole = results.values()

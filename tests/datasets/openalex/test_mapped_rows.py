@@ -1,6 +1,7 @@
 """Works on disk: texts in an order of one's own, each row group read once, and the citation graph piece by piece."""
 
-import tracemalloc
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peak_memory import peak_memory
 
-from scisci_gym.datasets.graph.files import ARRAYS, GraphFiles
+from scisci_gym.datasets.graph.files import ARRAYS, GraphFiles, GraphReport
 from scisci_gym.datasets.graph.on_disk import Citations
 from scisci_gym.datasets.openalex import mapped_rows
 from scisci_gym.datasets.openalex.mapped_rows import MappedRows, grouped
@@ -100,16 +102,18 @@ def test_one_piece_of_a_graph_is_in_memory_at_a_time(tmp_path):
     """And some 30 bytes a paper; the pieces before and after it, and the files of the citations, are not."""
     papers, memory = 20_000, 2_000_000
     rng = np.random.default_rng(0)
-    (ends := tmp_path / "ends").mkdir()
-    found = Citations(ends, papers)
-    for _ in range(20):
-        found.add(*rng.integers(0, papers, (2, 100_000), np.int32))
-    tracemalloc.start()
-    with GraphFiles.beside(tmp_path / "graph") as files:
-        np.save(files.path("years"), years := np.zeros(papers, np.int16))
-        report = found.write_graph(files, years, memory, lambda step, done, total: None)
-        files.finish(papers, report)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    citations = [rng.integers(0, papers, (2, 100_000), np.int32) for _ in range(20)]
+
+    def written() -> GraphReport:
+        with TemporaryDirectory(dir=tmp_path) as ends, GraphFiles.beside(tmp_path / "graph") as files:
+            found = Citations(Path(ends), papers)
+            for part in citations:
+                found.add(*part)
+            np.save(files.path("years"), years := np.zeros(papers, np.int16))
+            report = found.write_graph(files, years, memory, lambda step, done, total: None)
+            files.finish(papers, report)
+        return report
+
+    report, peak = peak_memory(written)
     assert report.kept * 4 > 3 * memory
     assert peak < 1.3 * memory + 40 * papers
