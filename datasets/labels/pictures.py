@@ -294,6 +294,8 @@ def _figure(panels: Sequence[Callable[[Any], None]], zero: bool = False) -> Figu
         for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             axes.tick_params(labelsize=8, colors=INK)
             draw(axes)
+            if "year" in axes.get_xlabel():
+                axes.xaxis.get_major_locator().set_params(integer=True)  # no paper is of 1992.5
             if zero:
                 line = axes.axvline if axes.get_xlabel().startswith("CD") else axes.axhline
                 line(0, color=MUTED, linewidth=0.8, zorder=1)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from scisci_gym.datasets.cli.labels import app
 from scisci_gym.datasets.disruption import cd_index
 from scisci_gym.datasets.graph import CitationGraph
+from scisci_gym.datasets.labels import pictures
 from scisci_gym.datasets.labels.pictures import FILES, NAMES
 from scisci_gym.datasets.labels.summaries import (
     artefacts,
@@ -160,6 +161,16 @@ def test_every_picture_has_its_table_and_a_text(written, tmp_path):
     followed = pd.read_csv(out / "cd_trajectory.csv")
     assert (followed.id.unique().tolist(), followed.window.max()) == (["P30", "P50"], 4)
     assert set(pd.read_csv(out / "cd_by_year_and_field.csv").field) == {"all fields", "$x$", "y", "z"}
+
+
+def test_years_on_an_axis_are_whole():
+    def two_years(axes):
+        axes.plot([1992, 1993], [0, 1])
+        axes.set(xlabel="year of publication")
+
+    (axes,) = pictures._figure([two_years]).axes
+    assert {1992, 1993} <= {*axes.get_xticks().tolist()}
+    assert all(tick.is_integer() for tick in axes.get_xticks().tolist())
 
 
 def test_what_cannot_be_drawn_is_said_and_does_not_stay(written, tmp_path):
