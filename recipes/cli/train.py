@@ -71,7 +71,11 @@ def train(
         # The standard output is for the result.
         with Runner(Console(stderr=True), announce=False) as runner:
             runner.train(recipe, cfg, f"{recipe}, {cfg.env}")
-        typer.echo(_result(cfg.log_path))
+        try:
+            typer.echo(_result(cfg.log_path))
+            sys.stdout.flush()
+        except BrokenPipeError:  # The reader has left, and the run is finished all the same.
+            _drop_output()
 
     try:
         stop_on_bad_input(act)
@@ -81,10 +85,14 @@ def train(
             typer.echo("stopped; the same command goes on from the last checkpoint", err=True)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What is still buffered would fail once more at exit, with another status.
-            for stream in (sys.stdout, sys.stderr):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            _drop_output()
         raise typer.Exit(130) from stop
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere: it would fail once more at exit, with another status."""
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:

@@ -122,6 +122,18 @@ def test_interrupted_together_with_the_reader_of_its_output(dataset: Path, model
     assert json.loads((tmp_path / "rl" / "run.json").read_text())["status"] == "interrupted"
 
 
+def test_a_finished_run_whose_reader_has_left(uninterrupted: Path, dataset: Path, model: Path) -> None:
+    """As `scisci-gym train ... | head -1` leaves it: the run is finished, so that nothing has to go on."""
+    arguments = rl_arguments(dataset, model, uninterrupted, uninterrupted.parent / "checkpoints")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command(*arguments), env=environment(), **pipes) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        assert "stopped" not in child.stderr.read()
+        assert child.wait(timeout=200) == 0
+
+
 def test_killed_and_resumed_equals_uninterrupted(
     uninterrupted: Path, dataset: Path, model: Path, tmp_path: Path
 ) -> None:
