@@ -23,6 +23,8 @@ from ..envs.training.groups import renderer_of
 from .compat import keep_whole_answers
 
 CONCURRENCY = 256
+# So many questions wait for each other where a model runs on a laptop: the cookbook's five minutes are too short.
+TIMEOUT_SECONDS = 6 * 3600
 CHUNK = 128
 
 
@@ -126,6 +128,7 @@ async def ask(
         folder = str(save_dir or scratch)
         keep_whole_answers(Path(folder), benchmark.name)
         limits = {"max_tokens": max_tokens, "max_examples": max_examples, "concurrency": CONCURRENCY}
+        limits["timeout_seconds"] = TIMEOUT_SECONDS
         config = BenchmarkConfig(temperature=temperature, save_dir=folder, **limits)
         result = await run_benchmark(benchmark, client, renderer, config)
         stored = {trajectory.example_id: trajectory for trajectory in load_trajectories(folder, benchmark.name)}

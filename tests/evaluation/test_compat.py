@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from scisci_gym.evaluation import ask
 from scisci_gym.evaluation.compat import keep_whole_answers
 
 
@@ -47,3 +48,19 @@ def test_the_cookbooks_runner_keeps_answers_in_the_file_that_is_mended(examine) 
     rows = [json.loads(line) for line in (folder / "trajectories.jsonl").read_text().splitlines()]
     assert len(rows) == 9
     assert all(row["example_id"] and row.get("error") is None for row in rows)
+
+
+def test_a_question_may_wait_for_hours_where_the_model_is_slow(examine, monkeypatch) -> None:
+    """The cookbook gives an example 300 seconds, in which 256 of them wait for each other on a laptop."""
+    examined = examine(lambda shown: "<answer>neutral</answer>")
+    answer = examined.client.sample
+
+    async def slow(*given, **options):
+        await asyncio.sleep(0.5)
+        return await answer(*given, **options)
+
+    examined.client.sample = examined.client.sample_async = slow
+    assert ask.TIMEOUT_SECONDS >= 3600
+    monkeypatch.setattr(ask, "TIMEOUT_SECONDS", 0.05)
+    with pytest.raises(RuntimeError, match=r"9 of 9 examples of .* failed, the first .* with: timeout"):
+        asyncio.run(examined.ask())
