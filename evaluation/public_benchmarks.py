@@ -11,6 +11,7 @@ from tinker_cookbook.eval.benchmarks import REGISTRY, BenchmarkConfig, run_bench
 from tinker_cookbook.exceptions import BenchmarkNotFoundError
 from tinker_cookbook.renderers import Renderer
 
+from .ask import TIMEOUT_SECONDS
 from .compat import keep_whole_answers
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ async def public_benchmarks(
     ``problem`` and the score None.
     """
     limits = {"max_tokens": max_tokens, "max_examples": max_examples}
-    config = BenchmarkConfig(temperature=0.0, save_dir=str(folder), **limits)
+    config = BenchmarkConfig(temperature=0.0, save_dir=str(folder), timeout_seconds=TIMEOUT_SECONDS, **limits)
     results = {name: await _result(name, client, renderer, folder, config) for name in names}
     return {"versions": {package: version(package) for package in PACKAGES}, **limits, "benchmarks": results}
 
