@@ -32,7 +32,11 @@ def build_options(
     min_references: Annotated[int, typer.Option(help="References in the data that a labelled paper needs.")] = 5,
     min_citations: Annotated[int, typer.Option(help="Citations inside the window that a labelled paper needs.")] = 5,
     last_complete_year: Annotated[
-        int | None, typer.Option(help="Last year that the data covers completely (default: estimated from the works).")
+        int | None,
+        typer.Option(
+            help="Last year that the data covers completely (default: estimated from the works). "
+            "`synthetic` takes its own."
+        ),
     ] = None,
     language: Annotated[str, typer.Option(help="Language of labelled papers, or 'any'.")] = "en",
     split: Annotated[
@@ -51,7 +55,11 @@ def build_options(
     ] = None,
     novelty: Annotated[
         bool | None,
-        typer.Option("--novelty/--no-novelty", help="Novelty labels from the venues that papers cite together."),
+        typer.Option(
+            "--novelty/--no-novelty",
+            help="Novelty labels from the venues that papers cite together (default: yes; for `openalex` no, since a "
+            "neighbourhood does not hold the literature of a year).",
+        ),
     ] = None,
     max_references: Annotated[int, typer.Option(help="Titles of cited papers kept with each paper, at most.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of everything that is random.")] = 0,
@@ -61,7 +69,7 @@ def build_options(
             metavar="SIZE",
             help="Memory for counting citing papers and venue pairs, such as 8GB: slices of years that fit, one after "
             "another, from a citation graph on disk (default: all at once, from one in memory). The dataset does not "
-            "depend on it.",
+            "depend on it. Not for `sciscinet`.",
         ),
     ] = None,
 ) -> BuildOptions:

@@ -39,7 +39,13 @@ def labels(
     min_citations: Annotated[int, typer.Option(help="Citations inside the window that an eligible paper needs.")] = 5,
     window: Annotated[int, typer.Option(help="Years after publication whose citations count.")] = 5,
     null: Annotated[Literal["shuffle", "switch"], typer.Option(help="Null model of atypicality.")] = "shuffle",
-    samples: Annotated[int | None, typer.Option(help="Null networks to draw; the default gives stable labels.")] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Null networks to draw; with fewer, more novelty labels are withheld (default: 400 for shuffle, "
+            "500 for switch)."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the null networks.")] = 0,
     trajectory: Annotated[int, typer.Option(help="Also write CD_1 to CD_n.")] = 0,
     rewired: Annotated[int, typer.Option(help="Also write the z-score of CD against this many rewired graphs.")] = 0,

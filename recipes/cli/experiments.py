@@ -127,7 +127,11 @@ def study(
         typer.Option(help="Options of the environment, such as prompt=short (default for models in a folder)."),
     ] = None,
     arms: Annotated[
-        str | None, typer.Option(help="Arms, of base,sft,rl,sft_rl,dpo; those that they start from are added.")
+        str | None,
+        typer.Option(
+            help="Arms, of base,format,sft,rl,sft_rl,dpo (format: for a tiny model); those that they start from are "
+            "added. Default: all."
+        ),
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds; every arm is trained once for each of them.")] = "0,1,2",
     split: Annotated[

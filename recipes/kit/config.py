@@ -123,7 +123,9 @@ class RecipeConfig(EngineConfig):
         default=256,
         doc="Number of validation papers that checkpoints are scored on; None for all, 0 for no validation.",
     )
-    eval_every: int = chz.field(default=10, doc="Updates between two validations.")
+    eval_every: int = chz.field(
+        default=10, doc="Updates between two validations; sft validates its checkpoints when it has ended."
+    )
     choose_by: Literal["macro_f1", "mcc"] | None = chz.field(
         default=None,
         doc="Validation score that the best checkpoint is chosen by: macro_f1 or mcc; default: macro_f1, or the mean "
