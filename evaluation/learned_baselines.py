@@ -56,11 +56,11 @@ def text_of(paper: Paper) -> str:
 def metadata_of(paper: Paper) -> dict[str, float | str]:
     """Counts in logarithms, year and field of a paper, without its words.
 
-    `reference_count` and `authors_count` are those of the source's record, which may be of a later version; 0 where the
-    source does not tell.
+    References are those that certainly appeared before the paper, as `facts` of a prompt counts them (20 at most in a
+    dataset): the full count can be that of a later version. `authors_count` is 0 where the source does not tell.
     """
     return {
-        "references": math.log1p(paper.reference_count),
+        "references": math.log1p(len(paper.reference_titles)),
         "authors": math.log1p(paper.authors_count),
         "title words": math.log1p(len(paper.title.split())),
         "abstract words": math.log1p(len(paper.abstract.split())),
