@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
+import tinker
 
 from ...datasets.atomic_files import write_text_atomically
 from ..ask import Answer
@@ -64,10 +65,27 @@ def pass_rates(attempts: Sequence[Sequence[Answer]]) -> list[PassRate]:
     return rows
 
 
-async def sampled_pass_rates(examined: Examination, attempts: int) -> list[PassRate]:
-    """Pass rates at temperature 1. Attempts are kept in the folder of the examination and not made again."""
-    settings = [f"attempt {attempt} of seed {examined.seed}" for attempt in range(attempts)]
-    return pass_rates([await examined.ask("sampled", settings=each, temperature=1.0) for each in settings])
+def attempt_seed(seed: int, attempt: int) -> int:
+    """The seed that attempt number `attempt` of an evaluation with this seed draws its samples with.
+
+    In sessions of one seed an engine draws the same samples: attempts of that seed would be copies of each other.
+    """
+    return seed * 1_000_003 + attempt
+
+
+async def sampled_pass_rates(
+    examined: Examination, attempts: int, client_of: Callable[[int], Awaitable[tinker.SamplingClient]]
+) -> list[PassRate]:
+    """Pass rates at temperature 1. Attempts are kept in the folder of the examination and not made again.
+
+    Every attempt is drawn by a client of its own, which `client_of` makes from its `attempt_seed`. So the first two of
+    four attempts are the same whether all four are made at once or two are kept from an earlier call.
+    """
+    answers = []
+    for seed in (attempt_seed(examined.seed, attempt) for attempt in range(attempts)):
+        alone = replace(examined, client=await client_of(seed))
+        answers.append(await alone.ask("sampled", settings=f"drawn with seed {seed}", temperature=1.0))
+    return pass_rates(answers)
 
 
 def shares(pass_rates: Sequence[float]) -> dict[str, float]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tinker
 from rich.console import Console
 from rich.progress import track
 
@@ -65,6 +66,12 @@ async def ask_policy(
         )
         greedy = with_label_probabilities(greedy, probabilities)
     return PolicyAnswers(greedy, await answers(1.0, f"sampled-{seed}" if seed else "sampled") if sampled else [])
+
+
+async def client_of_seed(policy: Policy, task: Task, seed: int) -> tinker.SamplingClient:
+    """A client of a policy, whose engine is open, that draws its samples with this seed."""
+    with run_seed(seed):
+        return await policy.client(task)
 
 
 def with_label_probabilities(answers: Sequence[Answer], probabilities: np.ndarray) -> list[Answer]:

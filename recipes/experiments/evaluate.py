@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from ..kit.config import MAX_TOKENS, parse_options, renderer_name_for, suited_en
 from ..kit.engines import engine_kind, open_engine
 from ..monitoring.record import read_run_record, require_folders
 from ..monitoring.recorded import describe_run
-from .assessment import PolicyAnswers, ask_policy
+from .assessment import PolicyAnswers, ask_policy, client_of_seed
 
 Report = Callable[[str], None]
 
@@ -293,7 +294,8 @@ async def _layers(
     )
     if layers.pass_rates:
         report(f"{task.env}: {layers.pass_rates} attempts at every example")
-        rows = await sampled_pass_rates(examined, layers.pass_rates)
+        client_of = partial(client_of_seed, contestant.policy, task)
+        rows = await sampled_pass_rates(examined, layers.pass_rates, client_of)
         write_pass_rates(rows, pass_rates_file(run, options.split))
         extras["pass_rates"] = shares([row.pass_rate for row in rows])
     for probe in layers.probes:

@@ -32,7 +32,7 @@ from ...engine.tiny.init_model import InitOptions
 from ...envs.kit.base import SciSciEnv
 from ...envs.registry import spec
 from ...evaluation.ask import Answer, Policy, Task, policy_answers
-from ...evaluation.probes.pass_rates import pass_rates, shares
+from ...evaluation.probes.pass_rates import attempt_seed, pass_rates, shares
 from ...evaluation.reachable import Reachable, reachable, subjects_of
 from ..kit.checkpoints import best_checkpoint
 from ..kit.engines import engine_kind
@@ -211,7 +211,7 @@ def _learn(env_id: str, seed: int, data: Path, settings: LearnableSettings, runn
     with run_seed(cfg.seed):
         point, _ = best_checkpoint(cfg.log_path, VALIDATION_REWARD.key)
         task = Task(env_id, cfg.options(), str(data), cfg.model_name, cfg.renderer(), cfg.max_tokens)
-        starts, greedy, sampled = asyncio.run(_ask(task, Policy("end", point.sampler_path), settings))
+        starts, greedy, sampled = asyncio.run(_ask(task, Policy("end", point.sampler_path), settings, cfg.seed))
     rows = read_metrics(cfg.log_path)
     curve = [round(value, 4) for _, value in values(rows, REWARD.key)]
     ties = [value for _, value in values(rows, NO_SIGNAL.key)]
@@ -237,16 +237,20 @@ LEFT_OUT = {"dataset", "model_name", "log_path", "checkpoints", "wandb_name", "w
 
 
 async def _ask(
-    task: Task, policy: Policy, settings: LearnableSettings
+    task: Task, policy: Policy, settings: LearnableSettings, seed: int
 ) -> tuple[list[list[Answer]], list[Answer], list[list[Answer]]]:
     """Greedy and sampled answers of the base model, greedy ones of the policy, and as many sampled ones as there are
-    attempts. Greedy answers are those to the whole test split.
+    attempts, each drawn with an `attempt_seed` of its own. Greedy answers are those to the whole test split.
     """
     sampling: dict[str, Any] = {"temperature": 1.0, "max_examples": settings.examples}
     start = Policy("start")
     starts = [await policy_answers(task, start), await policy_answers(task, start, **sampling)]
     greedy = await policy_answers(task, policy)
-    return starts, greedy, [await policy_answers(task, policy, **sampling) for _ in range(settings.attempts)]
+    sampled = []
+    for attempt in range(settings.attempts):
+        with run_seed(attempt_seed(seed, attempt)):
+            sampled.append(await policy_answers(task, policy, **sampling))
+    return starts, greedy, sampled
 
 
 def _mean(answers: Sequence[Answer]) -> float:

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 from pathlib import Path
+from typing import Any
 
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.evaluation.probes.pass_rates import sampled_pass_rates, shares, write_pass_rates
@@ -21,7 +22,11 @@ def wavering(prompt: str, seen: dict[str, int]) -> str:
 def test_every_example_has_a_row_with_the_spread_of_its_rewards(examine, tmp_path: Path) -> None:
     seen: dict[str, int] = {}
     examined = examine(lambda prompt: wavering(prompt, seen))
-    rows = asyncio.run(sampled_pass_rates(examined, 4))
+
+    async def client_of(seed: int) -> Any:
+        return examined.client
+
+    rows = asyncio.run(sampled_pass_rates(examined, 4, client_of))
     assert [row.right for row in rows] == [4, 2, 0, 0, 0, 0, 0, 0, 0]
     second = rows[1]
     assert (second.attempts, second.pass_rate, second.mean_reward) == (4, 0.5, 0.0)
@@ -32,5 +37,5 @@ def test_every_example_has_a_row_with_the_spread_of_its_rewards(examine, tmp_pat
         table = list(csv.DictReader(file))
     assert [row["pass_rate"] for row in table[-2:]] == ["0.5", "1.0"], "the hardest come first"
     asked = len(examined.client.prompts)
-    assert asyncio.run(sampled_pass_rates(examined, 4)) == rows
+    assert asyncio.run(sampled_pass_rates(examined, 4, client_of)) == rows
     assert len(examined.client.prompts) == asked, "kept attempts are not made again"
