@@ -192,15 +192,17 @@ class Contamination:
         }
 
     async def anonymised(self) -> dict[str, Any]:
-        """The same questions about papers whose names, acronyms and numbers are masked."""
-        task = self.examined.task
+        """The same questions about papers whose names, acronyms and numbers are masked; nothing else is different."""
+        task, benchmark = self.examined.task, self.examined.benchmark()
         masks = Anonymiser.learn(paper.abstract for paper in load_papers(task.dataset, "train"))
         hidden = {name: masks.paper(paper) for name, paper in self.papers.items()}
+        options = benchmark.env_options()
 
         def masked(env: SciSciEnv) -> SciSciEnv:
-            return make(task.env, *(hidden[paper.openalex_id] for paper in env.papers), **task.options)
+            return make(task.env, *(hidden[paper.openalex_id] for paper in env.papers), **options)
 
-        answers = await self.examined.ask("anonymised", VariantBenchmark(self.examined.benchmark(), masked))
+        variant = VariantBenchmark(benchmark, masked)
+        answers = await self.examined.ask("anonymised", variant, settings="options of the benchmark")
         expected = [answer.expected for answer in answers]
         before, after = ([answer.predicted for answer in part] for part in (self.answers, answers))
 

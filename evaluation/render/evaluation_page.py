@@ -8,7 +8,6 @@ from typing import Any
 
 from ...envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from ...envs.kit.episodes import run_sync
-from ...envs.registry import make
 from ..ask import Answer
 from ..leaderboard import Board, Entry, Leaderboard
 from .pages import render_page
@@ -73,12 +72,13 @@ async def _mistakes(board: Board, entry: Entry, result: Leaderboard) -> list[dic
         chosen = sorted(wrong, key=certainty, reverse=True)[:ERRORS]
     else:
         chosen = wrong[:: max(1, len(wrong) // ERRORS)][:ERRORS]
-    benchmark = SciSciBenchmark(board.env_id, None, result.options.dataset, result.options.split)
-    papers = {env.example_id: env.papers for env in benchmark.episodes()}
+    asked = entry.source.get("options", {})
+    benchmark = SciSciBenchmark(board.env_id, None, result.options.dataset, result.options.split, asked)
+    envs = {env.example_id: env for env in benchmark.episodes()}
     mistakes = []
     for answer in chosen:
-        env = make(board.env_id, *papers[answer.example_id], **entry.source.get("options", {}))
-        prompt = "\n".join(str(message["content"]) for message in await env.initial_observation())
+        messages = await envs[answer.example_id].initial_observation()
+        prompt = "\n".join(str(message["content"]) for message in messages)
         title = f"{answer.example_id.removeprefix(board.env_id + ':')} ({answer.year})"
         mistakes.append({**vars(answer), "title": title, "prompt": prompt})
     return mistakes

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
 from scisci_gym import Paper
+from scisci_gym.envs.integrations.cookbook_benchmarks import SciSciBenchmark
 from scisci_gym.envs.kit.episodes import run_sync
 from scisci_gym.envs.kit.samples import sample_papers
 from scisci_gym.evaluation.bootstrap import mean_difference
+from scisci_gym.evaluation.examination import Examination
 from scisci_gym.evaluation.probes.contamination import (
     contamination_report,
     cutoff_date,
@@ -253,6 +255,32 @@ def test_a_guesser_is_not(examine) -> None:
     assert report["anonymised"]["same_answer"] == 1.0
     assert report["duplicates"]["near_duplicates"] == 0
     assert report["cutoff"] is None
+
+
+@pytest.mark.parametrize("env", ["disruption-adversarial-v0", "cd-forecast-v1"])
+def test_only_the_papers_differ_between_the_plain_and_the_anonymised_arm(
+    env: str, examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [dataclasses.replace(p, openalex_id=f"{p.openalex_id}{at}") for p in corpus() for at in range(6)]
+    examined = examine(guesser, env, papers=corpus(), train=copies)
+    asked: dict[str, SciSciBenchmark] = {}
+    ask = Examination.ask
+
+    async def listening(self: Examination, arm: str = "main", benchmark=None, **options):
+        asked[arm] = benchmark or self.benchmark()
+        return await ask(self, arm, benchmark, **options)
+
+    monkeypatch.setattr(Examination, "ask", listening)
+    asyncio.run(contamination_report(examined))
+    rules = {
+        arm: [
+            {name: vars(env).get(name) for name in ("challenger", "reasons", "ranks")} for env in benchmark.episodes()
+        ]
+        for arm, benchmark in asked.items()
+        if arm in ("main", "anonymised")
+    }
+    assert rules["anonymised"] == rules["main"]
+    assert any(rules["main"][0].values())
 
 
 def test_scores_around_the_cutoff_equal_scores_of_the_subsets(examine) -> None:
