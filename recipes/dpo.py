@@ -31,6 +31,7 @@ from tinker_cookbook.utils.lr_scheduling import LRSchedule
 
 from ..datasets.atomic_files import write_text_atomically
 from ..datasets.store import load_papers
+from ..envs.integrations.papers import options_of
 from ..envs.kit.base import Example, SciSciEnv
 from ..envs.kit.renderers import registered_name
 from ..envs.registry import make, spec
@@ -133,7 +134,8 @@ async def store_pairs(cfg: CLIConfig, start: str | None) -> None:
         pairs = [pair for group in groups for pair in pairs_of_group(group)]
     else:
         renderer = renderer_of(cfg.renderer(), cfg.model_name)
-        pairs = await gold_pairs(cfg.env, examples, cfg.options(), renderer, cfg.seed)
+        options = options_of(cfg.env, cfg.dataset, cfg.options())
+        pairs = await gold_pairs(cfg.env, examples, options, renderer, cfg.seed)
     write_text_atomically(path, "".join(json.dumps(asdict(pair)) + "\n" for pair in pairs))
 
 

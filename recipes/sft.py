@@ -23,6 +23,7 @@ from tinker_cookbook.supervised.types import SupervisedDataset, SupervisedDatase
 from tinker_cookbook.utils.lr_scheduling import LRSchedule
 
 from ..datasets.store import load_papers
+from ..envs.integrations.papers import options_of
 from ..envs.kit.base import Example
 from ..envs.registry import make, spec
 from ..envs.training.groups import renderer_of
@@ -40,7 +41,8 @@ class SupervisedEnvBuilder(SupervisedDatasetBuilder):
     """Prompts of an environment with answers to imitate; the loss is on the answers.
 
     Random `answers` are drawn from the distinct gold answers, each as likely as the others. `rows` are the examples of
-    the training split to use; None for all.
+    the training split to use; None for all. `options` are those of the environment, which the builder completes as RL
+    does (`training_options`).
     """
 
     env_id: str
@@ -71,7 +73,8 @@ class SupervisedEnvBuilder(SupervisedDatasetBuilder):
         rng = random.Random(self.seed)
         examples: list[Example] = spec(self.env_id).examples(load_papers(self.dataset, split), self.seed)
         rng.shuffle(examples)
-        envs = [make(self.env_id, *example, **self.options) for example in examples[:rows]]
+        options = options_of(self.env_id, self.dataset, self.options)
+        envs = [make(self.env_id, *example, **options) for example in examples[:rows]]
         distinct = sorted({env.gold_answer() for env in envs})
         conversations = []
         for env in envs:

@@ -150,7 +150,8 @@ class RecipeConfig(EngineConfig):
         return renderer_name_for(self.model_name, self.renderer_name)
 
     def options(self) -> dict[str, Any]:
-        """Options of the environment; see `parse_options`."""
+        """Options of the environment that the user has set; see `parse_options`. Whoever makes environments adds those
+        that follow from the training papers, by `options_of`."""
         return parse_options(self.env, self.env_options)
 
     def prompts(self) -> dict[str, Any]:

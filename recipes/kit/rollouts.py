@@ -16,6 +16,7 @@ from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import TrajectoryGroup
 
 from ...datasets.ray_executor import RayExecutor
+from ...envs.integrations.papers import options_of
 from ...envs.kit.base import Example
 from ...envs.training.groups import SciSciGroupBuilder
 from .compat import starting_policy
@@ -33,7 +34,7 @@ async def sampled_groups(
     client = await asyncio.to_thread(starting_policy, tinker.ServiceClient(), cfg.model_name, start)
     policy = TinkerTokenCompleter(client, max_tokens=cfg.max_tokens)
     concurrent = asyncio.Semaphore(CONCURRENT_GROUPS)
-    renderer, options = cfg.renderer(), cfg.options()
+    renderer, options = cfg.renderer(), options_of(cfg.env, cfg.dataset, cfg.options())
 
     async def play(example: Example) -> TrajectoryGroup:
         builder = SciSciGroupBuilder(cfg.env, example, renderer, cfg.model_name, group_size, options)
