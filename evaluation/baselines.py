@@ -67,7 +67,9 @@ def examples_of(
     env_class = spec(env_id)
 
     def part(name: str, rows: int | None = None) -> list[SciSciEnv]:
-        examples = drawn_rows(env_class.examples(load_papers(dataset, name)), rows, seed)
+        # The recipes draw pairs with the seed, and then so many of them.
+        drawn = env_class.examples(load_papers(dataset, name), 0 if rows is None else seed)
+        examples = drawn_rows(drawn, rows, seed)
         return [make(env_id, *example, **(options or {})) for example in examples]
 
     train = part("train", rows)

@@ -23,3 +23,14 @@ def test_papers_are_those_of_the_seed(dataset: Path, rows: int | None) -> None:
     assert rewarded == fitted
     assert len(conversations) == len(batches.examples) == (rows or len(conversations))
     assert all(any(title in question for title in rewarded) for question in questions)
+
+
+def test_pairs_are_those_of_the_seed(dataset: Path) -> None:
+    """The seed decides which papers are a pair, before it decides which pairs are drawn."""
+    env = "disruption-pairwise-v0"
+    builder = SciSciDatasetBuilder(
+        env_id=env, dataset=str(dataset), renderer_name="qwen3", tokenizer_name="none", seed=SEED, held_out=0, rows=ROWS
+    )
+    batches, _ = asyncio.run(builder())
+    fitted = [member.papers for member in examples_of(env, str(dataset), rows=ROWS, seed=SEED).train]
+    assert fitted == batches.examples
