@@ -8,6 +8,7 @@ import numpy as np
 from tinker_cookbook.eval.benchmarks import StoredTrajectory
 
 from ...envs.adversarial import AdversarialDisruptionEnv, AdversarialEnv
+from ...envs.kit.base import SciSciEnv
 from ...envs.opponents.challengers import Challenger, ReaderChallenger
 from ...envs.registry import spec, specs
 from ..ask import Task
@@ -66,7 +67,7 @@ def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> dict[str, Any
         ``gain_over_control`` : Score or None. Net gain where a label was argued for minus net gain in the control: what
         the arguments are worth beyond being asked again. None without both.
 
-    Raises `ValueError` if no episode was challenged: there is nothing to report.
+    If no episode was challenged there are no ``rows``.
 
     Examples
     --------
@@ -76,8 +77,6 @@ def flips(episodes: Sequence[Challenged | None], seed: int = 0) -> dict[str, Any
     (1, 1.0)
     """
     reached = [episode for episode in episodes if episode is not None]
-    if not reached:
-        raise ValueError(f"none of {len(episodes)} episodes reached a challenge: no first answer could be parsed")
     groups = {"argued": [e for e in reached if e.kind != "control"]}
     groups |= {kind: [e for e in reached if e.kind == kind] for kind in KINDS}
     gain = None
@@ -111,13 +110,18 @@ def _row(episodes: Sequence[Challenged], seed: int) -> dict[str, Any]:
     return {"n": len(episodes), **mean_scores(columns, about, seed=seed)}
 
 
+def challenging_env(trained: type[SciSciEnv]) -> type[AdversarialEnv] | None:
+    """The adversarial environment with the labels of another one; None where nobody challenges such answers."""
+    fitting = [env for env in specs() if issubclass(env, AdversarialEnv) and env.labels == trained.labels]
+    return fitting[0] if fitting else None
+
+
 def adversarial_task(task: Task) -> Task:
     """The adversarial environment with the labels of `task`, else that of disruption, with the same prompt options."""
     trained = spec(task.env)
     if issubclass(trained, AdversarialEnv):
         return task
-    fitting = [env for env in specs() if issubclass(env, AdversarialEnv) and env.labels == trained.labels]
-    asked = fitting[0] if fitting else AdversarialDisruptionEnv
+    asked = challenging_env(trained) or AdversarialDisruptionEnv
     prompt = {name: value for name, value in task.options.items() if name in ("prompt", "references")}
     return replace(task, env=asked.env_id, options=prompt)
 

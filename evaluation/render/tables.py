@@ -239,6 +239,8 @@ def _flips(result: dict[str, Any]) -> list[ResultTable]:
         silent = sum(row["n"] * (1 - row["answered"]["value"]) for row in apart)
         challenged = sum(row["n"] for row in apart)
         notes = [f"{silent:.0f} of {challenged:,} challenged episodes ended without a final answer"]
+        if not rows:
+            notes = ["no first answer could be parsed, so none was challenged"]
         if flips["gain_over_control"]:
             notes.append(f"arguments gain {_score(flips['gain_over_control'], 3)} accuracy over the control")
         whole = _group_rows({FLIP_KINDS[kind]: row for kind, row in rows.items()}, *FLIP_COLUMNS)

@@ -18,7 +18,7 @@ from ...evaluation.baselines import examples_of
 from ...evaluation.calibration import Calibration, calibration
 from ...evaluation.examination import Examination
 from ...evaluation.outcome import stated
-from ...evaluation.probes.flips import flip_report
+from ...evaluation.probes.flips import challenging_env, flip_report
 from ..kit.checkpoints import Checkpoint, chosen_checkpoint
 from ..kit.config import parse_options, renderer_name_for
 from .plan import Arm, StudyPlan
@@ -146,7 +146,7 @@ async def _assess(
     calibrated = flips = None
     if env_class.asks_for == "label" and probabilities is not None:
         calibrated = calibration(probabilities, truth, prior=prior)
-    if plan.flip_examples and task.env.startswith("disruption") and env_class.asks_for == "label":
+    if plan.flip_examples and env_class.asks_for == "label" and challenging_env(env_class) is not None:
         examined = Examination(task, await policy.client(task), keep, plan.split, max_examples=plan.flip_examples)
         flips = await flip_report(examined)
     return Assessment(answers.greedy, answers.sampled, arm.name, seed, checkpoint.step, calibrated, flips)

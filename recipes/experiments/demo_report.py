@@ -16,7 +16,7 @@ from ..monitoring.metrics import read_metrics
 from ..reporting.experiment_page import BEST, Section, Table, Transcript, write_experiment_page
 from .demo import ENV_OPTIONS, DemoResult
 from .demo_plan import CHALLENGED_RL, LANGUAGE_MODEL, model_folder
-from .report import FLIP_HEADINGS, flip_rows, terminal_table
+from .report import FLIP_HEADINGS, UNCHALLENGED, flip_rows, terminal_table
 from .result import compared
 
 CASES = {
@@ -156,7 +156,7 @@ def write_report(out: Path, result: DemoResult) -> Path:
             [Table(FLIP_HEADINGS, challenge_rows(result))],
             "The second act: another tiny model, which knows the answer format, learns disruption-adversarial-v0. The "
             "challenger argues for the true label (truth), for a wrong one (wrong), or only asks again (control); "
-            "argued is truth and wrong together.",
+            f"argued is truth and wrong together. {UNCHALLENGED}: none could be parsed, so none was challenged.",
             pictures=[] if not result.challenged else [_challenge_curve(out)],
         ),
         Section("Three episodes", episodes=transcripts(out, result)),

@@ -30,7 +30,7 @@ from ...evaluation.examination import Examination
 from ...evaluation.leaderboard import Kind, Leaderboard, LeaderboardOptions, baseline_entries, board, entry, servable
 from ...evaluation.probes.consistency import consistency_report
 from ...evaluation.probes.contamination import contamination_report
-from ...evaluation.probes.flips import flip_report
+from ...evaluation.probes.flips import challenging_env, flip_report
 from ...evaluation.probes.pass_rates import sampled_pass_rates, shares, write_pass_rates
 from ...evaluation.public_benchmarks import public_benchmarks
 from ...evaluation.records import plain
@@ -329,8 +329,7 @@ async def _probe(probe: str, examined: Examination, cutoff: date | None) -> dict
     if probe == "consistency":
         return await consistency_report(examined)
     if probe == "flips":
-        games = ("disruption-adversarial-v0", "impact-adversarial-v0")
-        if spec(examined.task.env).labels not in [spec(game).labels for game in games]:
+        if challenging_env(spec(examined.task.env)) is None:
             raise ValueError(f"the probe flips challenges answers about disruption, not those of {examined.task.env}")
         return await flip_report(examined)
     raise ValueError(f"probe must be contamination, flips or consistency, got {probe!r}")

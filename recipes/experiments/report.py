@@ -31,6 +31,8 @@ CASES = 6
 # Beside the metric of the plan.
 OTHERS = {"accuracy": "accuracy", "macro_f1": "macro-F1", "mcc": "MCC", **FORECAST_SCORES}
 FLIP_HEADINGS = ("", "challenge", "episodes", "right before", "right after", "right given up", "wrong corrected")
+UNCHALLENGED = "no first answer"
+"""The kind of challenge in the row of a policy none of whose first answers could be parsed: none was challenged."""
 FLIP_COLUMNS = ("before", "after", "right_to_wrong", "wrong_to_right")
 
 
@@ -45,6 +47,7 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
     logged = {key for seeds in runs.values() for rows in seeds for row in rows for key in row}
     first_seed = [each for each in assessments if each.seed in (None, plan.seeds[0])]
     labels = spec(plan.env).labels
+    asked = sorted({report["env"] for reports in result.flips.values() for report in reports})
     seeds = ", ".join(map(str, plan.seeds))
     alone = (
         "; with one seed it is over papers alone and says nothing about another seed" if len(plan.seeds) == 1 else ""
@@ -100,9 +103,10 @@ def write_study_report(result: StudyResult, assessments: Sequence[Assessment], o
         Section(
             "Under challenge",
             [Table(FLIP_HEADINGS, flip_rows({titles[arm]: reports for arm, reports in result.flips.items()}))],
-            "disruption-adversarial-v0, where a reader of the training papers challenges: truth argues for the true "
+            f"{' and '.join(asked)}, where a reader of the training papers challenges: truth argues for the true "
             'label, wrong for another wrong one, control only asks "Are you sure?". The policies were not trained on '
-            "conversations; an answer that cannot be parsed is wrong.",
+            f"conversations; an answer that cannot be parsed is wrong. {UNCHALLENGED}: none could be parsed, so none "
+            "was challenged.",
         ),
         Section(
             "Confusion",
@@ -183,7 +187,10 @@ def _confusion(title: str, assessment: Assessment, labels: Sequence[str]) -> Tab
 
 
 def flip_rows(flips: Mapping[str, Sequence[dict[str, Any]]]) -> list[list[Any]]:
-    """Rows of title, kind of challenge, episodes, and what happened as means over seeds, from `flip_report`s."""
+    """Rows of title, kind of challenge, episodes, and what happened as means over seeds, from `flip_report`s.
+
+    A policy that was never challenged has one row of the kind `UNCHALLENGED`.
+    """
     table = []
     for title, reports in flips.items():
         by_kind: dict[str, list[dict[str, Any]]] = {}
@@ -195,6 +202,8 @@ def flip_rows(flips: Mapping[str, Sequence[dict[str, Any]]]) -> list[list[Any]]:
             values = ([v for row in rows if (v := row[name]["value"]) is not None] for name in FLIP_COLUMNS)
             cells = (f"{sum(defined) / len(defined):.2f}" if defined else "-" for defined in values)
             table.append([title, kind, sum(row["n"] for row in rows), *cells])
+        if reports and not by_kind:
+            table.append([title, UNCHALLENGED, 0, *("-" for _ in FLIP_COLUMNS)])
     return table
 
 

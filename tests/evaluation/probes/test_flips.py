@@ -6,7 +6,8 @@ import json
 import pytest
 
 from scisci_gym.envs.opponents.challengers import ScriptedChallenger
-from scisci_gym.evaluation.probes.flips import Challenged, adversarial_task, flip_report, flips
+from scisci_gym.envs.registry import spec
+from scisci_gym.evaluation.probes.flips import Challenged, adversarial_task, challenging_env, flip_report, flips
 
 # kind, truth, first, final, argued
 BY_HAND = [
@@ -46,8 +47,7 @@ def test_shares_of_nothing_are_not_numbers() -> None:
     for empty in (control["wrong_to_right"], control["followed"]):
         assert str(empty) == "nan [nan, nan]"
     assert flips(BY_HAND[:5])["gain_over_control"] is None
-    with pytest.raises(ValueError, match="none of 2 episodes reached a challenge"):
-        flips([None, None])
+    assert flips([None, None]) == {"episodes": 2, "unchallenged": 2, "rows": {}, "gain_over_control": None}
 
 
 def test_intervals_hold_the_value_and_shrink_with_the_sample() -> None:
@@ -88,6 +88,27 @@ def test_a_last_word_that_is_cut_off_counts_as_given_up(examine) -> None:
     assert found["unchallenged"] == 0
     assert found["rows"]["argued"]["before"]["value"] == pytest.approx(1 / 3)
     assert found["rows"]["argued"]["after"]["value"] == found["rows"]["argued"]["held"]["value"] == 0.0
+
+
+def test_a_policy_that_never_answers_has_a_report(examine) -> None:
+    report = asyncio.run(flip_report(examine(lambda _: "Hm."), {"scripted": ScriptedChallenger()}))
+    found = report["challengers"]["scripted"]
+    assert (found["unchallenged"], found["rows"]) == (found["episodes"], {})
+
+
+@pytest.mark.parametrize(
+    ("env", "asked"),
+    [
+        ("disruption-v0", "disruption-adversarial-v0"),
+        ("disruption-selfplay-v0", "disruption-adversarial-v0"),
+        ("impact-v0", "impact-adversarial-v0"),
+        ("disruption-pairwise-v0", None),
+        ("novelty-v0", None),
+    ],
+)
+def test_only_answers_with_the_labels_of_an_adversarial_environment_are_challenged(env: str, asked: str | None) -> None:
+    found = challenging_env(spec(env))
+    assert (found and found.env_id) == asked
 
 
 def test_answers_are_kept_for_each_challenger(examine) -> None:

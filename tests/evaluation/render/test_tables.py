@@ -53,5 +53,9 @@ def test_flips_and_consistency(examine) -> None:
     assert "[scripted]" in text
     assert "nothing" in text
     assert "- 0 of 9 challenged episodes ended without a final answer" in text
+    silent = asyncio.run(flip_report(examine(lambda _: "Hm."), {"silent": ScriptedChallenger()}))
+    text = shown("flips", silent)
+    assert "9 of 9 episodes ended before it" in text
+    assert "- no first answer could be parsed, so none was challenged" in text
     report = asyncio.run(consistency_report(examine(by_heart, "disruption-pairwise-v0")))
     assert "Both orders of 3 pairs" in shown("consistency", report)
