@@ -88,6 +88,12 @@ def baseline_names(env_class: type[SciSciEnv], encoder: Encoder | None = None) -
     return [MAJORITY, PRIOR, RANDOM, *[learner.name for learner in learners]]
 
 
+def require_baseline(env_class: type[SciSciEnv], name: str, encoder: Encoder | None = None) -> None:
+    """Raise a ValueError that names the baselines of an environment unless it has this one; see `baseline_answers`."""
+    if name not in (names := [*baseline_names(env_class, encoder), METADATA_TFIDF.name]):
+        raise ValueError(f"{env_class.env_id} has no baseline {name!r}; it has {', '.join(names)}")
+
+
 async def baseline_answers(
     examples: Examples, name: str, encoder: Encoder | None = None, seed: int = 0
 ) -> list[Answer]:
@@ -105,8 +111,7 @@ async def baseline_answers(
     the `seed` is that of the draws and of the learners.
     """
     env_class, test = examples.env_class, examples.test()
-    if name not in (names := [*baseline_names(env_class, encoder), METADATA_TFIDF.name]):
-        raise ValueError(f"{env_class.env_id} has no baseline {name!r}; it has {', '.join(names)}")
+    require_baseline(env_class, name, encoder)
     if env_class.asks_for == "number":
         return await grade(test, [format_number(value) for value in _numbers(examples, test, name, encoder, seed)])
     labels, n, rng = env_class.labels, len(test), random.Random(seed)

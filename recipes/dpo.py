@@ -63,9 +63,12 @@ class CLIConfig(RecipeConfig):
 
 
 def build_config(cfg: CLIConfig) -> train_dpo.Config:
-    """The cookbook's configuration of these options."""
+    """The cookbook's configuration of these options.
+
+    Raises `ValueError` if the environment does not exist, or does not offer the pairs that are asked for.
+    """
     shared = cfg.loop("dpo")
-    spec(cfg.env)
+    require_pairs(cfg)
     common = ChatDatasetBuilderCommonConfig(
         model_name_for_tokenizer=cfg.model_name,
         renderer_name=registered_name(cfg.renderer()),
@@ -84,6 +87,21 @@ def build_config(cfg: CLIConfig) -> train_dpo.Config:
         eval_every=cfg.eval_every if cfg.validation_examples != 0 else 0,
         infrequent_eval_every=0,
     )
+
+
+def require_pairs(cfg: CLIConfig) -> None:
+    """Raise a ValueError, which says what to do, unless the environment offers the pairs that are asked for."""
+    spec(cfg.env)
+    if cfg.pairs == "gold":
+        _require_gold_pairs(cfg.env)
+
+
+def _require_gold_pairs(env_id: str) -> None:
+    if spec(env_id).asks_for == "number" or env_id.startswith("disruption-selfplay"):
+        raise ValueError(
+            f"{env_id} offers no pairs of a right and a wrong answer; use pairs=sampled, or for self-play train on "
+            "disruption-adversarial-v0"
+        )
 
 
 @dataclass(frozen=True)
@@ -151,12 +169,8 @@ async def gold_pairs(
 
     Raises `ValueError` if the environment's answers are not labels, or two policies take part in it.
     """
+    _require_gold_pairs(env_id)
     env_class = spec(env_id)
-    if env_class.asks_for == "number" or env_id.startswith("disruption-selfplay"):
-        raise ValueError(
-            f"{env_id} offers no pairs of a right and a wrong answer; use pairs=sampled, or for self-play train on "
-            "disruption-adversarial-v0"
-        )
     rng = random.Random(seed)
     pairs = []
     for i, example in enumerate(examples):

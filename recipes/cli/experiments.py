@@ -121,7 +121,9 @@ def study(
     model: Annotated[
         str, typer.Option(help="Folder of a model, or a name the engine knows; default: the demo's.")
     ] = "runs/demo/model",
-    env: Annotated[str, typer.Option(help="Environment, whose answers must be labels.")] = "disruption-v0",
+    env: Annotated[
+        str, typer.Option(help="Environment, whose answers must be labels or their probabilities.")
+    ] = "disruption-v0",
     env_options: Annotated[
         str | None,
         typer.Option(help="Options of the environment, such as prompt=short (default for models in a folder)."),

@@ -19,7 +19,9 @@ from rich.console import Console
 from ...datasets.atomic_files import write_json_atomically
 from ...datasets.errors import BadInput
 from ...datasets.store import load_papers
-from ...evaluation.baselines import examples_of, simple_baselines
+from ...envs.registry import spec
+from ...evaluation.baselines import examples_of, require_baseline, simple_baselines
+from .. import dpo
 from ..kit.config import parse_options
 from ..monitoring.record import read_run_record
 from ..monitoring.recorded import read_register
@@ -75,8 +77,9 @@ def train_seeds(plan: StudyPlan, out: Path, seeds: Sequence[int], console: Conso
 def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None = None) -> StudyResult:
     """Run a study in `out`, or continue the one in it.
 
-    Raises `BadInput` if `out` holds a study with another plan, `ValueError` if an arm's options do not fit its recipe,
-    and `FileNotFoundError` if the dataset lacks the split; nothing has been started then.
+    Raises `BadInput` if `out` holds a study with another plan, `ValueError` if an arm's options do not fit its recipe
+    or the environment cannot be compared on, and `FileNotFoundError` if the dataset lacks the split; nothing has been
+    started then.
     """
     _begin(plan, out, console)
     with Runner(console, engine) as runner:
@@ -98,10 +101,22 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
 
 
 def _check(plan: StudyPlan, out: Path) -> None:
-    """Raise what `run_study` raises about the dataset and the options of the arms."""
-    load_papers(plan.dataset, plan.split)
+    """Raise what `run_study` raises about the dataset, the environment and the options of the arms."""
+    env_class = spec(plan.env)
+    if env_class.asks_for == "number":
+        raise ValueError(f"{plan.env} asks for a number, and a study compares labels; choose another environment")
+    for name in plan.baselines:
+        require_baseline(env_class, name)
+    for split in (plan.split, "train"):
+        if not env_class.examples(load_papers(plan.dataset, split)):
+            raise ValueError(f"no paper of {plan.dataset} ({split}) has the label that {plan.env} grades against")
     for arm in plan.trained:
-        plan.config(out, arm, plan.seeds[0])
+        cfg = plan.config(out, arm, plan.seeds[0])
+        if isinstance(cfg, dpo.CLIConfig):
+            try:
+                dpo.require_pairs(cfg)
+            except ValueError as error:
+                raise ValueError(f"arm {arm.name}: {error}; or leave the arm out") from error
 
 
 def _begin(plan: StudyPlan, out: Path, console: Console) -> None:

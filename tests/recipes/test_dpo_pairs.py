@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+import chz
 import pytest
 import tinker
 from tinker_cookbook.completers import TokensWithLogprobs
@@ -11,7 +12,7 @@ from tinker_cookbook.rl.types import Trajectory, TrajectoryGroup, Transition
 
 from scisci_gym import Paper
 from scisci_gym.envs.training.groups import renderer_of
-from scisci_gym.recipes.dpo import gold_pairs, pairs_of_group
+from scisci_gym.recipes.dpo import CLIConfig, build_config, gold_pairs, pairs_of_group
 
 PAPERS = [
     Paper(
@@ -61,6 +62,21 @@ def test_under_challenge_neither_holding_nor_flipping_is_preferred_as_such(tiny_
 def test_environments_without_such_pairs_say_what_to_do(tiny_model: Path, env: str) -> None:
     with pytest.raises(ValueError, match=r"sampled.*adversarial"):
         asyncio.run(gold_pairs(env, EXAMPLES, {}, renderer_of("qwen3_instruct", str(tiny_model)), seed=0))
+
+
+def test_gold_pairs_that_do_not_exist_are_refused_before_anything_starts(tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text("{}")
+    cfg = CLIConfig(
+        env="cd-forecast-v1",
+        dataset=str(tmp_path),
+        model_name=str(tiny_model),
+        renderer_name="qwen3_instruct",
+        learning_rate=1e-3,
+        log_path=str(tmp_path / "run"),
+    )
+    with pytest.raises(ValueError, match="cd-forecast-v1 offers no pairs"):
+        build_config(cfg)
+    assert build_config(chz.replace(cfg, pairs="sampled")).num_epochs == 1
 
 
 def trajectory(*steps: tuple[list[int], list[int]], reward: float) -> Trajectory:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from scisci_gym.cli import app
 from scisci_gym.datasets.graph import CitationGraph
 from scisci_gym.datasets.store import save_dataset
 from scisci_gym.envs.kit.samples import sample_papers
+from scisci_gym.recipes.experiments.plan import Arm, StudyPlan
+from scisci_gym.recipes.experiments.study import run_study
 
 
 @pytest.fixture
@@ -63,6 +67,34 @@ def test_a_study_of_a_split_that_is_not_there_starts_nothing(run, tmp_path):
     assert "no split 'tset'" in run(
         "study", "--dataset", "data", "--model", "model", "--out", "study", "--split", "tset"
     )
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--env", "cd-forecast-v1"], "cd-forecast-v1 asks for a number, and a study compares labels"),
+        (["--env", "disruption-selfplay-v0"], "arm dpo: disruption-selfplay-v0 offers no pairs"),
+        (["--env", "novelty-v0"], "no paper of data (test) has the label that novelty-v0 grades against"),
+    ],
+)
+def test_a_study_that_cannot_be_finished_starts_nothing(run, tmp_path, arguments, message):
+    unknown = {"novelty_label": None, "novelty_score": None, "conventionality_score": None}
+    papers = [replace(paper, **unknown) for paper in sample_papers()]
+    save_dataset(tmp_path / "data", {"train": papers, "validation": papers, "test": papers})
+    (tmp_path / "data" / "card.json").write_text("{}")
+    shown = run("study", "--dataset", "data", "--model", "model", "--out", "study", *arguments)
+    assert message in shown
+    assert len(shown.splitlines()) == 1
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_study_with_a_baseline_that_does_not_exist_starts_nothing(tmp_path):
+    papers = sample_papers()
+    save_dataset(tmp_path / "data", {"train": papers, "validation": papers, "test": papers})
+    plan = StudyPlan(str(tmp_path / "data"), "model", (Arm("base", "base model"),), baselines=("oracle",))
+    with pytest.raises(ValueError, match="disruption-v0 has no baseline 'oracle'; it has majority class"):
+        run_study(plan, tmp_path / "study", Console(quiet=True))
     assert not (tmp_path / "study").exists()
 
 
