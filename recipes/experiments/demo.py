@@ -42,7 +42,7 @@ from ..kit.tiny_model import ensure_tiny_model, init_tiny_model
 from .assessment import Assessment, assess_arms
 from .demo_plan import CHALLENGED_MODEL, CHALLENGED_RL, DemoSettings, challenge_plan, demo_plan, model_folder
 from .plan import OneSeedPlan
-from .runner import Runner, is_resumed
+from .runner import Runner, is_resumed, require_same_data
 
 ENV_OPTIONS: dict[str, Any] = {"prompt": "short"}
 # Real abstracts are three times as long as synthetic ones and have more words: a step takes longer, rounds are fewer.
@@ -135,7 +135,8 @@ class Demo:
         Raises
         ------
         BadInput
-            If `out` holds a demo with other settings, or the works cannot be used.
+            If `out` holds a demo with other settings, its dataset has another content than when it began, or the works
+            cannot be used.
         """
         if engine_kind(self.engine) == "hosted":
             raise BadInput(
@@ -147,7 +148,9 @@ class Demo:
             self.console.print(f"continuing the demo in {self.out}")
         with self._stage("data", "dataset built"):
             card = self._dataset(resumed)
-        write_json_atomically(self.out / "demo.json", asdict(settings))
+        runs = [self.out / arm.name for arm in self.plan.trained]
+        content_hash = require_same_data(self.out, self.data, "give --fresh to start over", "demo.json", runs)
+        write_json_atomically(self.out / "demo.json", {**asdict(settings), "content_hash": content_hash})
         other = _challenged_model_meanwhile(self.out, settings) if self.challenge else nullcontext()
         made = f"tiny model{'s' * self.challenge} pre-trained on unlabelled prompts"
         with self._stage("model", made if settings.model is None else f"{settings.model} is in {self.model}"), other:

@@ -89,6 +89,28 @@ def is_resumed(
     return True
 
 
+def require_same_data(
+    out: Path, dataset: str | Path, remedy: str, mark: str | None = None, runs: Iterable[Path] = ()
+) -> str:
+    """The content hash of a dataset, which an experiment on it writes into its file `mark`.
+
+    Raises `BadInput` if the experiment in `out` was begun when the dataset had another content. `mark` says so or,
+    where it is of an earlier version or None, the records of those `runs` that are there. `remedy` is what the user can
+    do besides building the dataset as it was.
+    """
+    now = load_card(dataset, {"content_hash": str})["content_hash"]
+    begun = read_json(out / mark, remedy).get("content_hash") if mark is not None and (out / mark).is_file() else None
+    records = (read_run_record(run) for run in runs if (run / "run.json").is_file()) if begun is None else ()
+    hashes = [begun, *(record.get("dataset", {}).get("content_hash") for record in records)]
+    for other in hashes:
+        if other not in (None, now):
+            raise BadInput(
+                f"{out} was begun with a dataset of hash {other[:12]}, and {dataset} has {now[:12]} now; {remedy}, or "
+                "build the dataset again as it was"
+            )
+    return now
+
+
 def is_finished(folder: Path, cfg: RecipeConfig) -> bool:
     """Whether a run with these options has finished in `folder`."""
     if not (folder / "run.json").is_file():

@@ -30,7 +30,9 @@ from .assessment import assess_arms
 from .plan import StudyPlan
 from .report import QUESTION, comparison_table, score_table, scores_picture, write_study_report
 from .result import StudyResult, findings, study_result
-from .runner import Runner, is_finished, is_resumed, steps_of
+from .runner import Runner, is_finished, is_resumed, require_same_data, steps_of
+
+PLAN = "plan.json"
 
 
 def run_studies(
@@ -77,9 +79,9 @@ def train_seeds(plan: StudyPlan, out: Path, seeds: Sequence[int], console: Conso
 def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None = None) -> StudyResult:
     """Run a study in `out`, or continue the one in it.
 
-    Raises `BadInput` if `out` holds a study with another plan, `ValueError` if an arm's options do not fit its recipe
-    or the environment cannot be compared on, and `FileNotFoundError` if the dataset lacks the split; nothing has been
-    started then.
+    Raises `BadInput` if `out` holds a study with another plan, or the dataset has another content than when it began,
+    `ValueError` if an arm's options do not fit its recipe or arms cannot be compared on the environment, and
+    `FileNotFoundError` if the dataset lacks the split; nothing has been started then.
     """
     _begin(plan, out, console)
     with Runner(console, engine) as runner:
@@ -100,8 +102,11 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
     return result
 
 
-def _check(plan: StudyPlan, out: Path) -> None:
-    """Raise what `run_study` raises about the dataset, the environment and the options of the arms."""
+def _check(plan: StudyPlan, out: Path) -> str:
+    """The content hash of the dataset, which the study in `out` has to have begun with.
+
+    Raises what `run_study` raises about the folder, the dataset, the environment and the options of the arms.
+    """
     env_class = spec(plan.env)
     if env_class.asks_for == "number":
         raise ValueError(f"{plan.env} asks for a number, and a study compares labels; choose another environment")
@@ -117,14 +122,16 @@ def _check(plan: StudyPlan, out: Path) -> None:
                 dpo.require_pairs(cfg)
             except ValueError as error:
                 raise ValueError(f"arm {arm.name}: {error}; or leave the arm out") from error
+    later = json.loads(json.dumps(plan.later()))
+    is_resumed(out, PLAN, plan.to_json(), "delete the folder", later=later)
+    runs = [plan.folder(out, arm, seed) for arm in plan.trained for seed in plan.seeds]
+    return require_same_data(out, plan.dataset, "delete the study's folder", PLAN, runs)
 
 
 def _begin(plan: StudyPlan, out: Path, console: Console) -> None:
-    _check(plan, out)
-    later = json.loads(json.dumps(plan.later()))
-    if not is_resumed(out, "plan.json", plan.to_json(), "delete the folder", later=later):
-        out.mkdir(parents=True, exist_ok=True)
-        write_json_atomically(out / "plan.json", plan.to_json())
+    content_hash = _check(plan, out)
+    out.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(out / PLAN, {**plan.to_json(), "content_hash": content_hash})
     _tell_what_is_left(plan, out, console)
 
 

@@ -16,7 +16,7 @@ from ...evaluation.bootstrap import seed_half_width
 from ...evaluation.render.figures import as_float, mean_of
 from ..monitoring.record import read_run_record
 from ..monitoring.summary import RunSummary
-from .runner import RECIPES, Runner, config_of, require_option
+from .runner import RECIPES, Runner, config_of, require_option, require_same_data
 
 # Columns of the table: heading, metric of the last steps, format. Those that no run has are left out.
 COLUMNS = (
@@ -98,12 +98,16 @@ class Sweep:
         return self.out / "__".join(parts).replace("/", "_")
 
     def run(self, console: Console) -> list[SweepRun]:
-        """Train what is not trained yet, and write `sweep.json` and `sweep.md` after every run."""
+        """Train what is not trained yet, and write `sweep.json` and `sweep.md` after every run.
+
+        Raises `BadInput` before anything is trained if the dataset of a run has another content than when it began.
+        """
         folders = [self.folder(point) for point in self.points]
         configs = []
         for point, folder in zip(self.points, folders, strict=True):
             configs.append(config_of(self.recipe, {**self.base, **point, "log_path": str(folder)}))
             RECIPES[self.recipe].build(configs[-1])
+            require_same_data(folder, configs[-1].dataset, "delete that folder", runs=[folder])
         refuse_foreign(self.out, "sweep.json")
         if not (self.out / "sweep.json").is_file():
             self._write([])
