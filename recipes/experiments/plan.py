@@ -113,7 +113,8 @@ class StudyPlan:
     With `train_papers`, arms and baselines learn from so many training papers, which the seed draws; arms that have an
     option `rows` keep it. `comparisons` are pairs of arms or `baselines`, of which those count that the study has; they
     are made in `metric`, a name of `METRICS`. The study's question is answered with yes if the first arm is better in
-    all pairs of `primary`. Without `sampled`, policies answer greedily only.
+    all pairs of `primary`. Without `sampled`, policies answer greedily only; without `probabilities`,
+    they are not asked for those of the labels, which takes a pass for every label.
     """
 
     dataset: str
@@ -133,6 +134,7 @@ class StudyPlan:
     comparisons: tuple[tuple[str, str], ...] = COMPARISONS
     primary: tuple[tuple[str, str], ...] = ()
     sampled: bool = True
+    probabilities: bool = True
 
     @property
     def trained(self) -> tuple[Arm, ...]:
@@ -177,7 +179,7 @@ class StudyPlan:
     @classmethod
     def later(cls) -> dict[str, Any]:
         """What the plans of earlier versions do not say, as they had it."""
-        names = ("train_papers", "metric", "baselines", "comparisons", "primary", "sampled")
+        names = ("train_papers", "metric", "baselines", "comparisons", "primary", "sampled", "probabilities")
         return {each.name: each.default for each in fields(cls) if each.name in names}
 
 
@@ -244,6 +246,7 @@ def _is_seeds(value: Any) -> bool:
 
 _TEXT = ("a text", lambda value: isinstance(value, str))
 _LIMIT = ('a number of at least 1, or "all"', lambda value: value == "all" or (_is_count(value) and value > 0))
+_FLAG = ("true or false", lambda value: isinstance(value, bool))
 _PAIRS = ("a list of pairs of arms or baselines", _is_pairs)
 _TEXTS = ("a list of texts", _is_texts)
 # Key of a study -> the field of its `StudyPlan`, what its value is, and whether a value is that.
@@ -258,7 +261,8 @@ _KEYS: dict[str, tuple[str, str, Callable[[Any], bool]]] = {
     "validation_examples": ("validation_examples", *_LIMIT),
     "max_examples": ("max_examples", *_LIMIT),
     "train_papers": ("train_papers", *_LIMIT),
-    "sampled": ("sampled", "true or false", lambda value: isinstance(value, bool)),
+    "sampled": ("sampled", *_FLAG),
+    "probabilities": ("probabilities", *_FLAG),
     "metric": ("metric", f"one of {', '.join(METRICS)}", lambda value: isinstance(value, str) and value in METRICS),
     "baselines": ("baselines", *_TEXTS),
     "primary": ("primary", *_PAIRS),

@@ -87,7 +87,7 @@ def run_study(plan: StudyPlan, out: Path, console: Console, engine: str | None =
     with Runner(console, engine) as runner:
         train_arms(plan, out, runner, plan.seeds)
         runner.open(out / "checkpoints", plan.model_name)
-        assessments = asyncio.run(assess_arms(plan, out, console, with_probabilities=True, sampled=plan.sampled))
+        assessments = asyncio.run(assess_arms(plan, out, console, plan.probabilities, plan.sampled))
     with console.status("baselines"):
         options = parse_options(plan.env, plan.env_options)
         asked = (plan.split, plan.env, options, plan.max_examples, plan.baselines, plan.train_papers)
