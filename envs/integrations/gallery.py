@@ -26,8 +26,9 @@ in the examples are made up (`envs/kit/samples.py`), prompts and rewards are wha
 environment is answered and no label, the share of the gap between the start and the best reachable reward that RL
 closed, and the rewards of its steps, for each seed. The tiny policy writes no quotes. Where quotes are paid, the first
 share is that of the gap to the best reward without them, and the second that of the gap to the best reward with perfect
-ones. After "no" stand the checks that failed. The certificates are in [certificates/](certificates). Those of November 2026
-hold no difficulty and no pass rates: four attempts at an example were copies of one draw then, on which their `end_sampled` rests.
+ones. After "no" stand the checks that failed. The certificates are in [certificates/](certificates). The
+present ones hold no difficulty and no pass rates: their four attempts at an example were copies of one draw, on which
+`end_sampled` rests.
 
 | id | what it asks | reward | learnable | benchmark |
 |---|---|---|---|---|
