@@ -138,9 +138,11 @@ def _build(works: WorksTable, dropped: Counter[str], out: Path, options: BuildOp
         cited_venues, novelty_fact = None, {}
     else:
         cited_venues, novelty_fact = novelty.venues, {"novelty": novelty.facts}
-        computed["novelty_score"] = eligible.of_works(novelty.scores.novelty)
-        computed["conventionality_score"] = eligible.of_works(novelty.scores.conventionality)
-        computed["novelty_withheld"] = eligible.of_works(novelty.scores.withheld)
+        scores, on_disk = novelty.scores, options.memory is not None
+        computed["novelty_score"] = held(scores.novelty[nodes], on_disk)
+        computed["conventionality_score"] = held(scores.conventionality[nodes], on_disk)
+        computed["novelty_withheld"] = held(scores.withheld[nodes], on_disk)
+        del scores
     del novelty
     same: dict[str, Any] = {"label_scheme": rules.scheme, "cd_window": rules.window, "cd_threshold": rules.threshold}
     if "citation_percentile" in computed:
@@ -188,7 +190,6 @@ class _Eligible:
     reasons: Counter[str]
     closed_by: int
     """The last complete year."""
-    on_disk: bool
 
     @classmethod
     def of(cls, works: WorksTable, graph: CitationGraph, fields: np.ndarray, options: BuildOptions) -> _Eligible:
@@ -199,19 +200,14 @@ class _Eligible:
         labels = graph_labels(graph, rules, fields, excluded=excluded, counts=counts, on_disk=on_disk)
         cannot = np.logical_or.reduce([failed for _, failed in excluded])
         nodes = held(np.flatnonzero(labels.eligible), on_disk)
-        codes = labels.cuts.codes(labels.cd[nodes], nodes)
-        eligible = cls(nodes, {}, codes, cannot, labels.reasons, labels.last_complete_year, on_disk)
         over_works = {**dict(zip(("n_i", "n_j", "n_k"), counts, strict=True)), "cd_index": labels.cd}
         # A collection of neighbourhoods does not hold the papers that a citation count would be compared with.
         if labels.percentiles is not None and options.focal is None:
             over_works["citation_percentile"] = labels.percentiles
         over_works["reference_count"] = graph.reference_counts
-        eligible.computed.update((name, eligible.of_works(array)) for name, array in over_works.items())
-        return eligible
-
-    def of_works(self, values: np.ndarray) -> np.ndarray:
-        """The values of the M papers, of an array (N,)."""
-        return held(values[self.nodes], self.on_disk)
+        computed = {name: held(array[nodes], on_disk) for name, array in over_works.items()}
+        codes = labels.cuts.codes(computed["cd_index"], nodes)
+        return cls(nodes, computed, codes, cannot, labels.reasons, labels.last_complete_year)
 
 
 def _sortable(texts: pa.ChunkedArray) -> np.ndarray:

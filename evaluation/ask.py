@@ -128,8 +128,7 @@ async def ask(
         folder = str(save_dir or scratch)
         keep_whole_answers(Path(folder), benchmark.name)
         limits = {"max_tokens": max_tokens, "max_examples": max_examples, "concurrency": CONCURRENCY}
-        limits["timeout_seconds"] = TIMEOUT_SECONDS
-        config = BenchmarkConfig(temperature=temperature, save_dir=folder, **limits)
+        config = BenchmarkConfig(temperature=temperature, save_dir=folder, timeout_seconds=TIMEOUT_SECONDS, **limits)
         result = await run_benchmark(benchmark, client, renderer, config)
         stored = {trajectory.example_id: trajectory for trajectory in load_trajectories(folder, benchmark.name)}
         if result.num_errors:

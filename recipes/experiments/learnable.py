@@ -29,6 +29,7 @@ from ...datasets.store import load_card, load_papers
 from ...datasets.synthetic.corpus import SyntheticCorpus
 from ...engine import run_seed
 from ...engine.tiny.init_model import InitOptions
+from ...envs.integrations.papers import options_of
 from ...envs.kit.base import SciSciEnv
 from ...envs.registry import spec
 from ...evaluation.ask import Answer, Policy, Task, policy_answers
@@ -167,7 +168,7 @@ def _prove(
         rules = LabelRules(min_citations=settings.min_citations)
         build_synthetic(corpus, data, BuildOptions(rules, seed=streams["corpus"]), progress=False)
     train = load_papers(data, "train")
-    options = {**env_class.training_options(str(data)), **ENV_OPTIONS}
+    options = options_of(env_id, str(data), ENV_OPTIONS)
     limits = reachable(env_class, train, load_papers(data, "test"), options, tells)
     checks = untrained_checks(limits)
     facts = {

@@ -113,8 +113,8 @@ class StudyPlan:
     With `train_papers`, arms and baselines learn from so many training papers, which the seed draws; arms that have an
     option `rows` keep it. `comparisons` are pairs of arms or `baselines`, of which those count that the study has; they
     are made in `metric`, a name of `METRICS`. The study's question is answered with yes if the first arm is better in
-    all pairs of `primary`. Without `sampled`, policies answer greedily only; without `probabilities`,
-    they are not asked for those of the labels, which takes a pass for every label.
+    all pairs of `primary`. Without `sampled`, policies answer greedily only; without `probabilities`, they are not
+    asked for those of the labels, which takes a pass for every label.
     """
 
     dataset: str
